@@ -33,6 +33,7 @@ from memcore.ledger.attempt import Lease, worked_slice
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
 from memcore.llm.answer_cache import CachingModel
+from memcore.llm.grounding import Grounds
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen, NotBlankStr
@@ -67,7 +68,8 @@ class ExperienceCompressor(Protocol):
         """Return the lesson; its id follows from the experience and the version.
 
         Raises:
-            MalformedAnswerError: no usable answer came, and asking again would not help.
+            MalformedAnswerError: no usable answer came, or none that the experience bears out; asking again would not
+                help.
             ProviderError: the model did not answer.
             BudgetExceededError: the agent has nothing left today.
             AnswerMissingError: another worker asks about this experience now.
@@ -148,6 +150,23 @@ class ExperienceLesson(Frozen):
         return sum(map(len, (*self.strategic_decisions, *self.applicable_contexts)))
 
 
+def _grounded(lesson: ExperienceLesson, experience: DetailedExperience, by: Attribution) -> ExperienceLesson:
+    """Return the sentences that the experience bears out. Raises MalformedAnswerError where none of them is left."""
+    grounds = Grounds([text for _, text, _ in _parts(experience)], instructions=_INSTRUCTIONS)
+    fields: dict[str, tuple[str, ...]] = {}
+    faults: dict[str, None] = {}
+    for name in ExperienceLesson.model_fields:
+        sentences: tuple[str, ...] = getattr(lesson, name)
+        found = [(sentence, grounds.fault(sentence)) for sentence in sentences]
+        fields[name] = tuple(sentence for sentence, fault in found if fault is None)
+        faults |= dict.fromkeys(fault.value for _, fault in found if fault is not None)
+    for fault in faults:
+        _log.warning(Event.LLM_ANSWER_UNGROUNDED, extra={**by.logged, "reason": fault})
+    if not fields["strategic_decisions"]:
+        raise MalformedAnswerError(f"not kept: {next(iter(faults))}")
+    return lesson.model_copy(update=fields)
+
+
 #: The purpose that the account names.
 PURPOSE = "system:memory:compress:episodic"
 
@@ -189,7 +208,7 @@ class LLMExperienceCompressor:
             about=(experience.id, self.version),
         )
         by = Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=PURPOSE)
-        lesson = await ask_structured(self._model, request, ExperienceLesson, by=by, key=key)
+        lesson = _grounded(await ask_structured(self._model, request, ExperienceLesson, by=by, key=key), experience, by)
         # What grew counts as not compressed.
         ratio = lesson.chars / raw_chars(experience)
         return CompressedExperience(

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 
-from memcore.backends.time_words import LANGUAGES
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_label
+from memcore.embedding.time_words import LANGUAGES
 from memcore.records import ATTRIBUTES_KEY, SEQUENCE_KEY, MemoryRecord
 
 #: Share of the score of the memory before and of the one after in the same session; and in a chat of a user with an

@@ -11,10 +11,10 @@ from datetime import date, datetime, timedelta
 from functools import cache, partial
 from typing import Literal
 
-from memcore.backends import time_words as words
-from memcore.backends.time_words import LANGUAGES
+from memcore.embedding import time_words as words
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.languages import language_of
+from memcore.embedding.time_words import LANGUAGES
 
 #: Days of "recently" and of "the other day".
 _RECENT_DAYS, _OTHER_DAYS = 30, 14

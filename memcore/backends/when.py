@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache, partial
 from itertools import permutations
 
-from memcore.backends import time_words as words
 from memcore.backends.time_phrases import (
     DAY,
     PART_OF_DAY,
@@ -32,6 +31,7 @@ from memcore.backends.time_phrases import (
     ordinals,
     span_words,
 )
+from memcore.embedding import time_words as words
 from memcore.embedding.bm25 import Tokenizer, fold
 from memcore.models.memory import MemoryEntry
 

@@ -28,6 +28,7 @@ from memcore.jobs import Deferred, Done, Outcome, Skipped
 from memcore.ledger.attempt import Attempt
 from memcore.ledger.conversation.memory import StaleOwnerError
 from memcore.ledger.conversation.turns import CandidateEnd, Session, Turn
+from memcore.llm.grounding import Grounds, Kind
 from memcore.llm.protocol import Model
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.conversation import (
@@ -99,7 +100,10 @@ Answer with one JSON object and nothing else: {{"summary": ..., "topics": [at mo
 
 
 async def summarise(asker: Asker, turns: Sequence[Turn], earlier: str | None) -> SummaryForm:
-    """Return what a session was about. Raises what ``ask_structured`` raises."""
+    """Return what a session was about.
+
+    Raises what ``ask_structured`` raises, and MalformedAnswerError where the summary says what no text does.
+    """
     texts = [(tag, clipped(text, TEXT_CHARS)) for turn in turns for tag, text in _texts(turn)]
     # Whole texts, so that no fence is cut: the first and the last ones say most.
     while sum(len(text) for _, text in texts) > SESSION_CHARS:
@@ -107,7 +111,16 @@ async def summarise(asker: Asker, turns: Sequence[Turn], earlier: str | None) ->
     parts = [wrap_untrusted(tag, text) for tag, text in texts]
     if earlier is not None:
         parts.insert(0, wrap_untrusted("earlier-summary", earlier))
-    return await asker.ask(SummaryForm, PURPOSE, system=_SYSTEM, content="\n\n".join(parts))
+    form = await asker.ask(SummaryForm, PURPOSE, system=_SYSTEM, content="\n\n".join(parts))
+    shown = [text for turn in turns for _, text in _texts(turn)] + ([] if earlier is None else [earlier])
+    grounds = Grounds(shown, instructions=_SYSTEM, said_on=[turn.at.date() for turn in turns])
+    if (fault := grounds.fault(form.summary)) is not None:
+        about = {"agent_id": asker.agent_id, "run_id": asker.run_id, "purpose": PURPOSE, "reason": fault.value}
+        _log.warning(Event.LLM_ANSWER_UNGROUNDED, extra=about)
+        raise MalformedAnswerError(f"not kept: {fault.value}")
+    # A topic is one word for many.
+    topics = tuple(each for each in form.topics if grounds.fault(each, kind=Kind.QUESTION) is None)
+    return form.model_copy(update={"topics": topics})
 
 
 def _texts(turn: Turn) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from memcore.conversation import cues
 from memcore.conversation.quotes import own_words
 from memcore.conversation.words import Words, plain, stands_in
 from memcore.ledger.conversation.turns import Control
+from memcore.llm.grounding import Grounds
 from memcore.models.conversation import (
     HELD_CATEGORIES,
     SESSION_CATEGORIES,
@@ -26,6 +27,10 @@ from memcore.untrusted_text import holds_secret
 
 #: The relation of what was named in passing: no fact.
 MENTIONED_IN = "MENTIONED_IN"
+
+#: Share of the words of a fact's terms that the turn need not have: they are few, and the person's own. A rule says for
+#: all times what was asked for once: "write plans as lists".
+_OWN_WORDS, _OWN_WORDS_OF_RULE = 1 / 3, 2 / 3
 
 #: Characters that may stand between what is to be left out and the word that says so.
 _NEAR = 40
@@ -51,6 +56,7 @@ class Guard(StrEnum):
     MEMORY_CONTROL = "memory_control"
     MENTIONED_IN = "mentioned_in"
     NO_QUOTE = "quote_not_in_turn"
+    UNGROUNDED = "not_in_turn"
     SECRET = "holds_secret"  # noqa: S105  # the name of a guard
     TURN_SCOPED = "turn_scoped"
     FRAGILE = "fragile_self_belief"
@@ -67,6 +73,7 @@ _VERDICTS = {
     Guard.MEMORY_CONTROL: (WriteDecision.DROP, "the person asked in this turn that it be not kept"),
     Guard.MENTIONED_IN: (WriteDecision.DROP, "it was named in passing"),
     Guard.NO_QUOTE: (WriteDecision.DROP, "the quote does not stand in the turn"),
+    Guard.UNGROUNDED: (WriteDecision.DROP, "it says what the turn does not"),
     Guard.SECRET: (WriteDecision.DROP, "it seems to hold a password or a key"),
     Guard.TURN_SCOPED: (WriteDecision.DROP, "it holds for this turn or this day alone"),
     Guard.FRAGILE: (
@@ -115,7 +122,19 @@ def before_policy(candidate: Candidate, *, user_text: str, control: Control | No
         return Guard.MENTIONED_IN
     if own_words(candidate.evidence_quote, user_text) is None:
         return Guard.NO_QUOTE
-    return Guard.SECRET if _tells_secret(candidate, user_text) else None
+    if _tells_secret(candidate, user_text):
+        return Guard.SECRET
+    return None if _is_grounded(candidate, user_text) else Guard.UNGROUNDED
+
+
+def _is_grounded(candidate: Candidate, user_text: str) -> bool:
+    """Whether the turn says what a fact or a rule says, whatever its quote is."""
+    grounds = Grounds([user_text])
+    if isinstance(candidate, ProceduralCandidate):
+        return grounds.fault(candidate.rule, own_words=_OWN_WORDS_OF_RULE) is None
+    terms = (candidate.subject, candidate.object)
+    said = f"{candidate.subject} {candidate.predicate.replace('_', ' ').lower()} {candidate.object}"
+    return not grounds.denies(said) and all(grounds.fault(term, own_words=_OWN_WORDS) is None for term in terms)
 
 
 def after_policy(candidate: Candidate, decision: Decision, *, user_text: str) -> Decision:

@@ -245,6 +245,23 @@ def wheel_table(pooling: Pooling) -> StaticTable:
     return StaticTable.of_wheel(pooling)
 
 
+@lru_cache(maxsize=1)
+def common_words() -> frozenset[str]:
+    """Return the words in small letters for which the wheel's table has a token; none without the wheel.
+
+    They are the commonest of many languages: a name stands there in its capital letter alone.
+    """
+    spec = find_spec("wordllama")
+    if spec is None or spec.origin is None:
+        return frozenset()
+    try:
+        known = json.loads((Path(spec.origin).parent / _TOKENIZER).read_bytes())["model"]["vocab"]
+    except (OSError, KeyError, ValueError):
+        return frozenset()
+    words = (token.removeprefix(_WORD_START) for token in known if token.startswith(_WORD_START))
+    return frozenset(word for word in words if word.isalpha() and word == word.lower())
+
+
 def _mapped(file: Path) -> NDArray[np.float16]:
     """Map the wheel's rows; raises as a file does that is no such table."""
     with safe_open(file, framework="numpy") as checked:

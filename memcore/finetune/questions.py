@@ -24,6 +24,7 @@ from memcore.finetune.generate import MAX_QUESTION_CHARS
 from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.ledger import Ledger
 from memcore.llm.answer_cache import CachingModel
+from memcore.llm.grounding import Grounds, Kind
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen
@@ -102,7 +103,7 @@ class QuestionOutcome(StrEnum):
     """What became of a passage that was chosen."""
 
     WRITTEN = "written"
-    #: Two answers, and neither has the form.
+    #: Two answers, and neither has the form; or all its questions ask about what the passage does not say.
     MALFORMED = "malformed"
     #: Its owner's budget of the day is spent.
     BUDGET = "budget"
@@ -238,4 +239,12 @@ class QuestionWriter:
         by = Attribution(company=self._company, agent_id=owned.agent_id, run_id=self._run_id, purpose=PURPOSE)
         request = request_for(owned.passage, count=count, model=self._model_name)
         answer = await ask_structured(model, request, WrittenQuestions, by=by, key=key)
-        return answer.questions[:count]
+        grounds = Grounds([owned.passage.text], instructions=_INSTRUCTIONS)
+        found = [(question, grounds.fault(question, kind=Kind.QUESTION)) for question in answer.questions]
+        faults = dict.fromkeys(fault for _, fault in found if fault is not None)
+        for fault in faults:
+            _log.warning(Event.LLM_ANSWER_UNGROUNDED, extra={**by.logged, "reason": fault.value})
+        kept = tuple(question for question, fault in found if fault is None)
+        if not kept:
+            raise errors.MalformedAnswerError(f"not kept: {next(iter(faults)).value}")
+        return kept[:count]

@@ -2,7 +2,8 @@
 
 Probes are questions on the words that tell an original from the agent's other memories: names, numbers, dates, rare
 words; and, where the policy says so, those that were asked before and those that a model asks for. Each is asked of a
-shadow of the agent's memories, with and without the replacement, through the product's own ranking and packing.
+shadow of the agent's memories, with and without the replacement, through the product's own search, and through its
+ranking and packing of a prompt; what was replaced may not answer from the archive.
 """
 
 from collections import defaultdict
@@ -13,7 +14,8 @@ from itertools import islice
 from typing import cast
 
 from memcore.backends.evidence import terms_of
-from memcore.backends.protocol import MemoryBackend, archive_index_of, vector_backend_of
+from memcore.backends.fusion import weighted_rankings
+from memcore.backends.protocol import MemoryBackend, vector_backend_of
 from memcore.config.maintenance import GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import AnswerMissingError
@@ -33,6 +35,7 @@ from memcore.maintenance.probes import (
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.maintenance.shadow import ShadowMemories
 from memcore.models.answers import Shown
+from memcore.models.memory import MemoryQuery
 from memcore.records import ArchivedCopy, MemoryRecord
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import noting_degraded
@@ -72,8 +75,12 @@ class Verdict:
 def answers(prompt: str, probe: Probe) -> bool:
     """Return whether one memory of a prompt has the answer, and a word of the question."""
     wanted = terms_of(probe.question)
-    memories = (terms_of(each.partition(">\n")[2]) for each in prompt.split(f"\n</{TAG_MEMORY_ENTRY}>"))
-    return any(probe.answer in memory and not wanted.isdisjoint(memory) for memory in memories)
+    return any(_answers(each.partition(">\n")[2], probe, wanted) for each in prompt.split(f"\n</{TAG_MEMORY_ENTRY}>"))
+
+
+def _answers(memory: str, probe: Probe, wanted: frozenset[str]) -> bool:
+    said = terms_of(memory)
+    return probe.answer in said and not wanted.isdisjoint(said)
 
 
 class Gate:
@@ -97,11 +104,9 @@ class Gate:
         self._snapshot = snapshot
         self._config = config
         self._answers = answers if asks_model(snapshot.policy) else None
-        # A store without an index of archived memories finds none in a prompt.
-        has_archive = archive_index_of(snapshot.backend) is not None
-        # Nor is anything held back: a drawn question may have little evidence, and a group would stay by chance.
-        least = {"standing": Shown.ANY, "min_relevance": 0.0}
-        changed = {"zoom": retrieval.zoom and has_archive, **least, **_WITHOUT_MODEL}
+        # The archive is closed: what was replaced may not answer for what replaces it. Nor is anything held back: a
+        # drawn question may have little evidence, and a group would stay by chance.
+        changed = {"zoom": False, "standing": Shown.ANY, "min_relevance": 0.0, **_WITHOUT_MODEL}
         self._retrieval = retrieval.model_copy(update=changed)
         self._backend = vector_backend_of(snapshot.backend) if config.enabled else None
         self._recorded: dict[str, list[tuple[int, int, str]]] = {}
@@ -145,14 +150,14 @@ class Gate:
             terms[probe.question].add(probe.answer)
         await shadow.ask(terms)
         made = await self._replace(shadow, sources, replace(summary, vectors=None))
-        kept, has_failed = await self._found(probes, prompts)
+        kept, has_failed = await self._found(probes, shadow, prompts)
         # What is found with the replacement is not lost; of the rest, what was found without it.
         missed = [probe for probe in probes if probe not in kept]
         lost: list[Probe] = []
         if missed or has_failed:
             shadow.drop_last()
             shadow.restore(source_ids)
-            lost, failed_before = await self._found(missed, prompts)
+            lost, failed_before = await self._found(missed, shadow, prompts)
             has_failed |= failed_before
         figures = GateFigures(probes=len(probes), found_before=len(kept) + len(lost), found_after=len(kept))
         is_refused = has_failed or figures.loss > self._config.max_loss
@@ -162,6 +167,15 @@ class Gate:
         elif missed and not is_refused:
             await self._replace(shadow, sources, made)
         return Verdict(summary=made, figures=figures, is_refused=is_refused)
+
+    async def _is_searched(self, probe: Probe, shadow: ShadowMemories) -> bool:
+        """Whether one of the memories that a search shows answers."""
+        query = MemoryQuery(text=probe.question)
+        lists = await shadow.retrieve_rankings(self._snapshot.agent_id, query)
+        scores = weighted_rankings(lists, dense_weight=shadow.dense_weight, question=probe.question)
+        texts = {hit.entry.id: hit.entry.content for hit in (*lists.dense, *lists.sparse)}
+        wanted, best = terms_of(probe.question), sorted(scores, key=scores.__getitem__, reverse=True)[: query.limit]
+        return any(_answers(texts[memory_id], probe, wanted) for memory_id in best)
 
     async def _replace(
         self, shadow: ShadowMemories, sources: Sequence[MemoryRecord], summary: MemoryRecord
@@ -213,13 +227,16 @@ class Gate:
             return ()
         return probes_in(reply.text or "", sources)
 
-    async def _found(self, probes: Sequence[Probe], prompts: ContextInjectionStrategy) -> tuple[list[Probe], bool]:
-        """Return the probes that a prompt answers, and whether a part of any prompt failed."""
+    async def _found(
+        self, probes: Sequence[Probe], shadow: ShadowMemories, prompts: ContextInjectionStrategy
+    ) -> tuple[list[Probe], bool]:
+        """Return the probes that search and a prompt answer, and whether a part of any prompt failed."""
         found: list[Probe] = []
         with noting_degraded() as failed:
             for probe in probes:
                 messages = await prompts.prepare_messages(
                     self._snapshot.agent_id, probe.question, self._config.prompt_tokens
                 )
-                found += [probe] if any(answers(message.content, probe) for message in messages[1:]) else []
+                is_shown = any(answers(message.content, probe) for message in messages[1:])
+                found += [probe] if is_shown and await self._is_searched(probe, shadow) else []
         return found, bool(failed)

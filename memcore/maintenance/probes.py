@@ -14,6 +14,7 @@ from memcore.config.maintenance import (
 )
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_rows, part_sentences
+from memcore.llm.grounding import Grounds, Kind
 from memcore.llm.protocol import CompletionRequest
 from memcore.llm.reading import AnswerForm, UnreadAnswerError, read_form
 from memcore.maintenance.consolidation.llm import ENTRY_TAG, Question, digests, entries_prompt
@@ -189,6 +190,8 @@ def probes_in(text: str, sources: Sequence[MemoryRecord]) -> tuple[Probe, ...]:
         asked = read_form(text, AskedProbes).probes
     except UnreadAnswerError:
         return ()
+    grounds = Grounds(source.entry.content for source in sources)
+    asked = tuple(each for each in asked if grounds.fault(each.question, kind=Kind.QUESTION) is None)
     said = frozenset(term for source in sources for term in _tokenizer.terms(source.entry.content))
     return tuple(dict.fromkeys(_held(asked[:MOST_ASKED], said)))
 

@@ -9,7 +9,9 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from memcore import ids
 from memcore.config.learning import ProceduralMemoryConfig
+from memcore.errors import MalformedAnswerError
 from memcore.experience import clipped
+from memcore.llm.grounding import Kind, ungrounded
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen, NotBlankStr
@@ -151,6 +153,11 @@ def _value_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def _sources_of(payload: FailureAnalysisPayload | SuccessPayload) -> list[str]:
+    facts = payload.model_dump(mode="json", exclude={"task_id"}, exclude_none=True)
+    return [f"{name}: {_value_text(value)}" for name, value in facts.items()]
+
+
 #: The purpose that the account names.
 PURPOSE_FAILURE = "system:memory:propose:failure"
 PURPOSE_SUCCESS = "system:memory:propose:success"
@@ -171,7 +178,8 @@ async def propose(
 ) -> ProposalDraft:
     """Ask for the lesson of an execution; a malformed answer is asked for once more.
 
-    Give a caching model, so that a crash pays for no answer twice. Raises what ``ask_structured`` raises.
+    Give a caching model, so that a crash pays for no answer twice. Raises what ``ask_structured`` raises, and
+    MalformedAnswerError where the lesson says what does not follow from the facts.
     """
     purpose = PURPOSE_SUCCESS if isinstance(payload, SuccessPayload) else PURPOSE_FAILURE
     request = CompletionRequest(
@@ -189,6 +197,11 @@ async def propose(
     )
     by = Attribution(company=company, agent_id=agent_id, run_id=None, purpose=purpose)
     draft = await ask_structured(model, request, ProposalDraft, by=by, key=key)
+    texts = (draft.discovery, draft.condition, draft.action, draft.rationale, *draft.execution_steps, *draft.tags)
+    fault = ungrounded("\n".join(texts), _sources_of(payload), instructions=_FORM, kind=Kind.ADVICE)
+    if fault is not None:
+        _log.warning(Event.LLM_ANSWER_UNGROUNDED, extra={**by.logged, "reason": fault.value})
+        raise MalformedAnswerError(f"not kept: {fault.value}")
     if draft.refused:
         # These names are ours, not the model's.
         _log.warning(

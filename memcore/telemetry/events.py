@@ -291,6 +291,8 @@ class Event(StrEnum):
     LLM_ANSWER_REPAIRED = "llm.answer.repaired", INFO, f"{_MODEL} problems"
     #: Both answers to a question are malformed: what asked does without one, or waits.
     LLM_ANSWER_UNREAD = "llm.answer.unread", WARNING, f"{_MODEL} problems cut"
+    #: A text of the model's says what its sources do not; it is not kept.
+    LLM_ANSWER_UNGROUNDED = "llm.answer.ungrounded", WARNING, f"{_MODEL} reason"
 
     # The organisation's facts.
     #: A fact was written or retracted.

@@ -14,10 +14,14 @@ from memcore.procedural.records import LessonText
 #: What a model answers that does as it is told.
 ANSWER: dict[str, Any] = {
     "discovery": "A full disk stops the nightly import.",
-    "condition": "The nightly import stops with 'no space left on device'.",
-    "action": "Move exports older than a week away, then start the import again.",
-    "rationale": "The import writes its own copy before it removes the old one.",
-    "execution_steps": ["Look at `df -h /data`.", "Move /data/exports/*.csv away.", "Run `import --once`."],
+    "condition": "The nightly import stops: no space left on device.",
+    "action": "Search for old exports in the shell, move the files away, read the log, then start the import again.",
+    "rationale": "The import writes its own file before it removes the old one.",
+    "execution_steps": [
+        "Look at the disk in the shell.",
+        "Search old files, and move them away.",
+        "Read the log; start the import.",
+    ],
     "confidence": 0.9,
     "tags": ["import", "disk"],
 }

@@ -29,6 +29,7 @@ from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import Run
 from memcore.ledger.work_items import OPEN_STATES, WorkItem, WorkState
 from memcore.llm.answer_cache import CachingModel, UnusableAnswerError
+from memcore.llm.grounding import Fault
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Model
 from memcore.llm.reading import free_text
 from memcore.maintenance.consolidation.factory import ConsolidationDeps, StrategyBuilder, build_consolidation_strategy
@@ -156,11 +157,27 @@ class AnsweringModel:
             completion = await self._model.ask(_shorter(request, question.max_tokens), by=by, key=f"{key}:shorter")
         if completion.is_cut or len(completion.text) > question.max_chars:
             raise UnusableAnswerError("the answer is longer than allowed, and so is the second one")
-        # PostgreSQL, and the columns of stock mem0, take no NUL.
-        text = free_text(completion.text.replace("\0", ""))
-        if not text:
-            raise UnusableAnswerError("the answer is blank")
+        text = _text_of(completion)
+        if (fault := question.fault(text)) is not None:
+            again = await self._model.ask(_grounded(request, fault), by=by, key=f"{key}:grounded")
+            text = _text_of(again)
+            if again.is_cut or len(text) > question.max_chars or (fault := question.fault(text)) is not None:
+                raise UnusableAnswerError(f"asked for twice, and not kept: {fault}")
         return completion.model_copy(update={"text": text})
+
+
+def _text_of(completion: Completion) -> str:
+    # PostgreSQL, and the columns of stock mem0, take no NUL.
+    text = free_text(completion.text.replace("\0", ""))
+    if not text:
+        raise UnusableAnswerError("the answer is blank")
+    return text
+
+
+def _grounded(request: CompletionRequest, fault: Fault) -> CompletionRequest:
+    ask = f"Your last answer is not kept: {fault}. Answer again, and write only what stands between the fences."
+    message = ChatMessage(role=MessageRole.USER, content=ask)
+    return request.model_copy(update={"messages": (*request.messages, message)})
 
 
 def _shorter(request: CompletionRequest, max_tokens: int) -> CompletionRequest:

@@ -9,7 +9,14 @@ from itertools import islice
 from memcore import errors
 from memcore.errors import MemoryConfigError
 from memcore.llm.protocol import CompletionRequest
-from memcore.maintenance.consolidation.llm import SHORTEN_PURPOSE, AnswerSource, Question, digests, shorten_messages
+from memcore.maintenance.consolidation.llm import (
+    SHORTEN_PURPOSE,
+    AnswerSource,
+    Question,
+    digests,
+    fault_of,
+    shorten_messages,
+)
 from memcore.maintenance.consolidation.strategy import SummaryDraft, beginning
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import FALLBACK_TAG
@@ -129,7 +136,7 @@ TRUNCATED_CHARS = 200
 #: Characters of a memory that the model sees.
 MAX_INPUT_CHARS = 20_000
 
-_PROMPT_VERSION = "shorten-1"
+_PROMPT_VERSION = "shorten-2"
 
 _log = logging.getLogger(__name__)
 
@@ -168,6 +175,7 @@ class AbstractiveSummarizer:
             about=(_PROMPT_VERSION, str(self._max_tokens), *digests([source])),
             max_tokens=self._max_tokens,
             request=request,
+            fault=lambda text: fault_of(text, [source]),
         )
         found = await self._answers.ask(question)
         if found.text is not None:

@@ -10,6 +10,7 @@ from memcore import errors
 from memcore.backends.protocol import MemoryBackend
 from memcore.config.maintenance import LLMConsolidationConfig
 from memcore.errors import MemoryConfigError
+from memcore.llm.grounding import Fault, ungrounded
 from memcore.llm.protocol import CompletionRequest
 from memcore.maintenance.consolidation.strategy import ConcatenationOp, SummaryDraft
 from memcore.models.archival import ArchivalMode
@@ -31,6 +32,7 @@ class Question:
     Attributes:
         about: all that the answer depends on: ids and digests of texts, never the texts.
         request: makes the prompt; called only when the model is really asked.
+        fault: says why a text may not be kept, or None; of an answer that becomes no memory there is nothing to say.
     """
 
     purpose: str
@@ -38,6 +40,7 @@ class Question:
     about: tuple[str, ...]
     max_tokens: int
     request: Callable[[], Awaitable[CompletionRequest]]
+    fault: Callable[[str], Fault | None] = lambda _text: None
 
     @property
     def max_chars(self) -> int:
@@ -120,11 +123,19 @@ def _entry(source: MemoryRecord, max_chars: int) -> str:
     return wrap_untrusted(ENTRY_TAG, f"{entry.created_at:%Y-%m-%d}: {entry.content[:max_chars]}")
 
 
+def fault_of(text: str, sources: Sequence[MemoryRecord]) -> Fault | None:
+    """Return why a text that was made of these memories may not be kept, or None."""
+    shown = (f"{source.entry.created_at:%Y-%m-%d}: {source.entry.content}" for source in sources)
+    instructions = f"{_MERGE} {_SHORTEN} {untrusted_content_directive(ENTRY_TAG)}"
+    days = [source.entry.created_at.date() for source in sources]
+    return ungrounded(text, shown, instructions=instructions, said_on=days)
+
+
 #: How the purposes of questions begin whose answers become summaries; the category follows.
 MERGE_PURPOSE, SHORTEN_PURPOSE = "system:memory:consolidate:", "system:memory:summarize:"
 
 #: Part of a question's id: a changed prompt is another question.
-_PROMPT_VERSION = "merge-1"
+_PROMPT_VERSION = "merge-2"
 
 #: Recent trajectories of an agent, already cut.
 Trajectories = Callable[[str], Awaitable[tuple[str, ...]]]
@@ -198,6 +209,7 @@ class LLMSynthesisOp:
             about=(_PROMPT_VERSION, str(config.max_summary_tokens), *digests(sources)),
             max_tokens=config.max_summary_tokens,
             request=request,
+            fault=lambda text: fault_of(text, sources),
         )
 
 

@@ -85,7 +85,7 @@ def test_what_a_terminal_would_obey_is_printed_as_text(memtend: CommandLine, sta
         assert "The kayak turns \\x1b[31m" in out
         assert "\x1b" not in out
     out = memtend.ok("skills", "show", skill_id).out
-    for text in ("[discovery]", "[activation]\nWhen: ", "Because: ", "[execution]\n1. Look at `df -h /data`."):
+    for text in ("[discovery]", "[activation]\nWhen: ", "Because: ", "[execution]\n1. Look at the disk in the shell."):
         assert text in out
 
 

@@ -143,7 +143,8 @@ async def test_what_is_compressed_strongly_is_kept_and_what_is_not_is_marked_and
 async def test_an_answer_as_long_as_the_experience_has_a_ratio_of_one(library: WikiFixture) -> None:
     made = experience("e", prompt="Why?", output="Disk.")
     library.ledger.experiences.append(COMPANY, made)
-    assert await compress(library, FakeTeacher()) == Done(facts={"compressed": 1})
+    model = FakeTeacher(always=json.dumps({"strategic_decisions": ["Disk, disk, disk."]}))
+    assert await compress(library, model) == Done(facts={"compressed": 1})
     (kept,) = await memories(library)
     assert json.loads(kept.entry.content)["compression_ratio"] == 1.0
 

@@ -82,7 +82,11 @@ async def maintenance_run(world: MaintenanceFixture) -> tuple[Outcome, str]:
 async def filled(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
     world = make_maintenance_fixture(POLICY)
     world.patience = timedelta(0)
-    texts = ("the harbour crane was painted on Monday", "Ada asked for the night shift", "berth 7 is closed until May")
+    texts = (
+        "the harbour crane was painted on Monday",
+        "Ada asked for the night shift",
+        "berth 7 is closed until spring",
+    )
     for number, text in enumerate(texts, start=1):
         content = f"{text}, {CANARY} {number}. " + "La la la. " * 27
         await world.store([memory(number, days_old=40 - number, content=content)])
@@ -254,7 +258,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_an_obedient_model_changes_nothing_but_the_text_of_its_summary(
+async def test_what_an_obedient_model_says_is_not_kept_and_changes_nothing(
     make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect, attack: str
 ) -> None:
     world = await filled(make_maintenance_fixture)
@@ -267,13 +271,15 @@ async def test_an_obedient_model_changes_nothing_but_the_text_of_its_summary(
     outcome, _ = await maintenance_run(world)
 
     assert isinstance(outcome, Done)
-    [request] = stub.log()
+    # Asked once more: what it said stands in no memory.
+    request, again = stub.log()
+    assert "is not kept" in again["body"]["messages"][-1]["content"]
     shown = request["body"]["messages"][-1]["content"]
     assert shown.count("<entry>\n") == shown.count("\n</entry>") == 4, "no text opens or closes a fence"
     [summary] = await world.summaries()
-    assert summary.entry.content.startswith("I obey and say"), "the model did as it was told"
+    assert "I obey" not in summary.entry.content, "the model did as it was told"
     assert summary.entry.metadata == MemoryMetadata(
-        source="consolidation", confidence=1.0, tags=("consolidated", "llm-synthesized", "note")
+        source="consolidation", confidence=1.0, tags=("consolidated", "concat-fallback", "note")
     )
     assert (summary.entry.agent_id, summary.entry.expires_at) == (AGENT, None)
     assert set((await world.live()).keys()) == {uid(9), summary.entry.id}
@@ -282,7 +288,7 @@ async def test_an_obedient_model_changes_nothing_but_the_text_of_its_summary(
     await world.check_balance()
 
 
-async def test_what_an_attack_left_in_a_summary_is_shown_to_no_model_again(
+async def test_what_a_model_said_for_an_attack_is_shown_to_no_model_again(
     make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect
 ) -> None:
     world = await filled(make_maintenance_fixture)
@@ -294,7 +300,8 @@ async def test_what_an_attack_left_in_a_summary_is_shown_to_no_model_again(
 
     await maintenance_run(world)
 
-    first, second = stub.log()
-    assert "later 20" in second["body"]["messages"][-1]["content"], "the second night asked about what came since"
-    assert "I obey" not in second["body"]["messages"][-1]["content"]
-    assert first["key"] != second["key"]
+    asked = [(request["key"], request["body"]["messages"]) for request in stub.log()]
+    later = {key for key, messages in asked if "later 20" in messages[1]["content"]}
+    assert later, "the second night asked about what came since"
+    assert asked[0][0] not in later
+    assert not any("I obey" in message["content"] for _, messages in asked for message in messages)

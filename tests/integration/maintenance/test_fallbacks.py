@@ -374,7 +374,7 @@ async def test_the_gate_judges_the_new_text_beside_the_originals(
     world, model, _ = await fell_back(make_maintenance_fixture, GATED)
     before, asked = await world.snapshot(), len(model.asked)
     model.is_away = False
-    model.script = [said("Several things were said.")] * 2 if is_bad else []
+    model.script = [said("It rained.")] * 2 if is_bad else []
 
     async def run() -> Run:
         planned = world.plan_run()

@@ -139,13 +139,31 @@ async def test_nothing_is_refused_where_nothing_is_judged_or_all_may_be_lost(
     assert not world.run(run.run_id).counts.get("gate_refused")
 
 
-async def test_with_the_archive_in_prompts_nothing_is_lost(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+@pytest.mark.parametrize("zoom", [False, True])
+async def test_the_archive_does_not_answer_for_a_summary(
+    make_maintenance_fixture: MakeMaintenanceFixture, zoom: bool
+) -> None:
     world = await filled(make_maintenance_fixture)
     run = world.plan_run()
-    await service(world, Writes(), retrieval=MemoryRetrievalConfig()).run(run.run_id)
+    await service(world, Writes(), retrieval=MemoryRetrievalConfig(zoom=zoom)).run(run.run_id)
     counts = world.run(run.run_id).counts
-    assert counts["gate_found_before"] == counts["gate_found_after"] > 0
-    assert counts["summaries"] == 2
+    assert counts["gate_found_before"] > counts["gate_found_after"]
+    assert (counts["gate_refused"], counts["summaries"]) == (1, 1)
+
+
+async def test_what_a_prompt_shows_and_search_does_not_is_not_found(
+    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await filled(make_maintenance_fixture)
+    assert (await service(world, Writes()).plan(AGENT)).gate is not None
+
+    async def unseen(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(Gate, "_is_searched", unseen)
+    plan = await service(world, Writes()).plan(AGENT)
+    assert plan.gate is not None
+    assert (plan.gate.found_before, plan.gate.found_after) == (0, 0)
 
 
 async def test_a_plan_says_what_the_gate_would_refuse(make_maintenance_fixture: MakeMaintenanceFixture) -> None:

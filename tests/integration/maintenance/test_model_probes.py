@@ -39,7 +39,7 @@ class Examiner(FakeSummarizer):
         await super().ask(request, by=by, key=key)
         if request.json_schema is not None:
             return said(self.answer)
-        return said("On days 1, 2 and 3 we fed the tortoise. It was quiet.")
+        return said("On days 1 and 2 we fed the tortoise. It was quiet.")
 
 
 def answer(*probes: tuple[str, str]) -> str:

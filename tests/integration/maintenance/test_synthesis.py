@@ -176,12 +176,12 @@ async def test_an_answer_that_is_too_long_is_asked_for_once_more(
 ) -> None:
     world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
-    fake_summarizer.script = [said("cut in the mid", is_cut=True), said("short now")]
+    fake_summarizer.script = [said("cut in the mid", is_cut=True), said("memory number 1")]
 
     await world.maintenance_run()
 
     [summary] = await world.summaries()
-    assert summary.entry.content == "short now"
+    assert summary.entry.content == "memory number 1"
     assert "Your last answer was too long" in fake_summarizer.asked[1].messages[-1].content
 
 

@@ -177,8 +177,8 @@ def test_a_model_that_does_what_a_task_tells_it_takes_nothing_over(learning_agen
     )
     learning_agents.school.reported(task_description=hostile, **FAILED)
     learning_agents.stub.order(obedient=True)
-    # What it was told to say stands in every text, and it is not sure of it: its number is the least there is.
-    assert learning_agents.extract_lesson() == Done(facts={"low_confidence": 1})
+    # What it was told to say stands in every text, and follows from no fact.
+    assert learning_agents.extract_lesson() == Done(facts={"malformed": 1})
     assert learning_agents.kept() == learning_agents.kept("bob") == []
 
 

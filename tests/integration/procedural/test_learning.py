@@ -62,6 +62,10 @@ async def test_a_message_that_comes_again_asks_and_writes_nothing(school: Learni
     assert len(model.asked) == len(await school.kept()) == 1
 
 
+#: What an execution that went well is known by.
+DONE = {"turns": FAILED["turns"]}
+
+
 async def test_a_success_tells_turns_and_tools_alone(school: LearningFixture) -> None:
     school.reported(task_title=CANARY, task_description=CANARY, turns=FAILED["turns"])
     model = teacher()
@@ -85,14 +89,14 @@ async def test_what_was_recovered_from_teaches_as_a_failure_however_well_it_ende
     ("reported", "model", "policy", "outcome", "asked"),
     [
         (FAILED, teacher(confidence=0.4), {}, "low_confidence", 1),
-        ({}, teacher(confidence=0.7), {}, "low_quality", 1),
+        (DONE, teacher(confidence=0.7), {}, "low_quality", 1),
         (FAILED, FakeTeacher(always="no JSON"), {}, "malformed", 2),
         (FAILED, teacher(), {"enabled": False}, "disabled", 0),
         (FAILED, teacher(), {"capture": {"type": "success"}}, "not_chosen", 0),
         ({"quality": 7.9}, teacher(), {}, "low_quality", 0),
-        ({"quality": 8.0}, teacher(), {}, "stored", 1),
+        ({**DONE, "quality": 8.0}, teacher(), {}, "stored", 1),
         # The first success of its agent stands at every percentile.
-        ({"quality": 9.0}, teacher(), {"capture": {"success_quality_percentile": 100}}, "stored", 1),
+        ({**DONE, "quality": 9.0}, teacher(), {"capture": {"success_quality_percentile": 100}}, "stored", 1),
         # Of failures no quality is asked for.
         ({**FAILED, "quality": 1.0}, teacher(), {}, "stored", 1),
     ],
@@ -123,7 +127,7 @@ async def test_only_the_best_successes_of_an_agent_teach(school: LearningFixture
     # Ten of ada's own, one of them to be drawn; bob's, failures, and what is kept no longer count for nothing.
     keep = {"capture": {"min_quality_score": 0}, "evolver": {"keep_days": 300}}
     for number in range(1, 11):
-        school.reported(f"q-{number}", task_id=f"t-{number}", quality=float(number))
+        school.reported(f"q-{number}", task_id=f"t-{number}", quality=float(number), **DONE)
     school.ledger.trajectories.append(COMPANY, trajectory("bobs", agent_id="bob", quality=10.0))
     school.ledger.trajectories.append(COMPANY, trajectory("failed", **FAILED, quality=10.0))
     for number in range(40):

@@ -19,7 +19,7 @@ from memcore.ledger.work_items import REDISPATCH_AFTER
 from memcore.models.execution import TerminationReason, Turn
 
 #: The same lesson in other words.
-AGAIN = answer(discovery="Imports need room.", rationale="It happened 2 times.", confidence=0.7)
+AGAIN = answer(discovery="Imports need room.", rationale="It happened once more.", confidence=0.7)
 
 
 async def drawn(school: LearningFixture, *tasks: dict[str, Any], always: str = AGAIN) -> list[str | None]:
@@ -54,7 +54,7 @@ async def test_a_lesson_that_is_drawn_again_is_counted_and_its_wording_kept(
     first, again = school.lesson("first"), school.lesson("again")
     assert first.memory_id == again.memory_id == memory.entry.id
     assert again.text is not None
-    assert "It happened 2 times." in again.text
+    assert "It happened once more." in again.text
     counted = school.ledger.lessons.taught(COMPANY, "ada", [memory.entry.id, "another"])
     assert {key: (each.tasks, each.last_at) for key, each in counted.items()} == {
         memory.entry.id: (2, again.created_at)

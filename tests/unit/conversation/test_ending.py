@@ -241,13 +241,17 @@ async def test_a_promotion_sees_earlier_sessions_and_not_its_own_summary(
         return usual(held, transcript, **given)
 
     monkeypatch.setattr(promotion, "promote", promote)
-    for session_id, summary in (("s-0", "Earlier."), ("s-1", "Now."), ("s-1", "Later.")):
+    for session_id, summary in (
+        ("s-0", "They talked."),
+        ("s-1", "They talked again."),
+        ("s-1", "They live in Berlin."),
+    ):
         talk.table.summarize = {"summary": summary}
         for text in ("I live in Berlin", "so", "it is"):
             await talk.drawn(text, session_id=session_id)
         await talk.end(session_id)
         talk.clock.advance(timedelta(seconds=1))
-    assert [each["arcs"] for each in seen] == [(), ("Earlier.",), ("Earlier.",)]
+    assert [each["arcs"] for each in seen] == [(), ("They talked.",), ("They talked.",)]
     assert [len(each["before"]) for each in seen] == [0, 1, 1]
     assert seen[1]["transcript"] == ["I live in Berlin", "so", "it is"]
 
@@ -420,7 +424,7 @@ async def test_a_fact_that_is_superseded_at_an_end_names_its_successor(talk: Con
 
 async def test_a_password_in_a_summary_is_shown_as_stars(talk: ConversationFixture) -> None:
     talk.table.summarize = {"summary": "They set api_key=sk-abcdef1234567890abcdef1234567890 together.", "topics": []}
-    for text in ("one", "two", "three"):
+    for text in ("one", "two", "we set api_key=sk-abcdef1234567890abcdef1234567890 together"):
         await talk.drawn(text)
     await talk.end()
     (summary,) = talk.summaries()

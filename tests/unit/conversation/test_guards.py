@@ -96,7 +96,7 @@ def test_what_is_dropped_before_the_policy_is_asked(
 )
 def test_a_quote_stands_in_the_turn_word_for_word(quote: str, text: str, stands: bool) -> None:
     expected = None if stands else Guard.NO_QUOTE
-    for candidate in (fact(quote), rule(quote, says="Do so")):
+    for candidate in (fact(quote, object=quote), rule(quote, says=quote)):
         assert before_policy(candidate, user_text=text, control=None) is expected
 
 
@@ -144,7 +144,7 @@ def test_a_password_or_a_key_is_never_kept(candidate: Candidate, text: str | Non
     ],
 )
 def test_what_only_sounds_like_a_secret_is_kept(quote: str) -> None:
-    assert before_policy(fact(quote), user_text=quote, control=None) is None
+    assert before_policy(fact(quote, object=quote), user_text=quote, control=None) is None
 
 
 # After the policy: facts

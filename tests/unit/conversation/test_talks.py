@@ -131,9 +131,11 @@ class Script:
             users, said = words["users"], [(name, quote) for name, quote in words["said"]]
         self.english = dict(zip((name for name, _ in said), names, strict=True))
         texts, notes = iter(users), iter(said)
+        in_language = dict(zip(names, (name for name, _ in said), strict=True))
         self.days = [session["day"] for session in talk]
         self.sessions = [
-            [_spoken(turn, next(texts), notes, is_careful=is_careful) for turn in session["turns"]] for session in talk
+            [_spoken(turn, next(texts), notes, in_language, is_careful=is_careful) for turn in session["turns"]]
+            for session in talk
         ]
         assert [*texts, *notes] == [], "each text and each note has its place"
 
@@ -146,7 +148,14 @@ def _name(note: Mapping[str, Any]) -> str:
     return str(note["rule"] if "rule" in note else note["object"])
 
 
-def _spoken(turn: Mapping[str, Any], text: str, said: Iterator[tuple[str, str]], *, is_careful: bool) -> Spoken:
+def _spoken(
+    turn: Mapping[str, Any],
+    text: str,
+    said: Iterator[tuple[str, str]],
+    in_language: Mapping[str, str],
+    *,
+    is_careful: bool,
+) -> Spoken:
     facts, rules = list[dict[str, str]](), list[dict[str, str]]()
     for note in _notes(turn):
         name, quote = next(said)
@@ -156,7 +165,8 @@ def _spoken(turn: Mapping[str, Any], text: str, said: Iterator[tuple[str, str]],
             rules.append(rule(quote, name, kind=note["kind"]))
         else:
             found = fact(quote, name, category=note["category"], predicate=note["predicate"])
-            facts.append({**found, "subject": note.get("subject", "User")})
+            subject = note.get("subject", "User")
+            facts.append({**found, "subject": in_language.get(subject, subject)})
     decisions = [note.get("decision", "commit_now") if is_careful else "commit_now" for note in _notes(turn)]
     is_unsafe = is_careful and any(note.get("safety_conflict") for note in _notes(turn))
     return Spoken(

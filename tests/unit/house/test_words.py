@@ -23,7 +23,7 @@ LEFT = Path(__file__).with_name("words_left.txt")
 #: languages, are data.
 CODE = ("memcore", "ops", "scheduler", "tasks", "workers", "tests", "examples")
 SKIPPED = re.compile(
-    r"/migrations/|/fixtures/|test_words\.py|conversation/cues\.py|backends/time_words\.py"
+    r"/migrations/|/fixtures/|test_words\.py|conversation/cues\.py|embedding/time_words\.py|llm/grounding/words\.py"
     r"|/demo/.*\.(?:ya?ml|md)|CHANGELOG"
 )
 

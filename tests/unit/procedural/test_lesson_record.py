@@ -81,7 +81,7 @@ def test_agents_read_sections_under_bracketed_names() -> None:
     assert [line for line in lines if line.startswith("[")] == [
         *("[DISCOVERY]", "[CONDITION]", "[ACTION]", "[RATIONALE]", "[EXECUTION]")
     ]
-    assert "1. Look at `df -h /data`." in lines
+    assert "1. Look at the disk in the shell." in lines
 
 
 def test_a_failure_and_a_success_say_where_they_come_from() -> None:

@@ -1,0 +1,10 @@
+"""Holds what a model writes into memory against the texts that it was shown: what stands in none of them is not kept.
+
+No model is asked, and the cost grows with the length of the texts alone. A text may use some words of its own; its
+numbers, dates, names and identifiers, and whether a statement is denied, must be those of its sources, in any form.
+"""
+
+from memcore.llm.grounding.figures import Fault
+from memcore.llm.grounding.grounds import Grounds, Kind, ungrounded
+
+__all__ = ("Fault", "Grounds", "Kind", "ungrounded")
