@@ -23,7 +23,7 @@ from memcore.backends.protocol import (
 )
 from memcore.errors import MemoryInputError
 from memcore.models.memory import MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
-from memcore.records import MemoryRecord, Where
+from memcore.records import MemoryRecord, SearchNotes, Where
 from support.memories import copied, record
 
 #: The protocols whose calls stand below.
@@ -41,6 +41,7 @@ LIFECYCLE = frozenset({"connect", "disconnect", "health_check"})
 
 #: What an outsider would write over an owner's metadata.
 DEFACED = MemoryMetadata(source="outsider", confidence=0.0, tags=("defaced",))
+NOTES = SearchNotes(by="outsider", texts=("defaced",))
 
 #: More than anybody has in these tests: a limit that hides nothing.
 PLENTY = 50
@@ -243,6 +244,7 @@ CALLS: tuple[tuple[str, Callable[[AccessViolation], Awaitable[Any]], Returned | 
     ("scan", lambda t: t.backend.scan(t.theirs), None),
     ("scan", lambda t: t.backend.scan(t.marked), None),
     ("set_metadata_many", lambda t: t.backend.set_metadata_many(t.me, t.ids, DEFACED), lambda _: 0),
+    ("set_search_notes", lambda t: t.backend.set_search_notes(t.me, dict.fromkeys(t.ids, NOTES)), lambda _: 0),
     ("claim", lambda t: t.backend.claim(t.theirs, t.token), lambda _: 0),
     ("unclaim", lambda t: t.backend.unclaim(t.me), lambda _: None),
     ("index_archived", _indexed, lambda _: 1),

@@ -10,7 +10,7 @@ from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import BatchBackend, MemoryBackend, MemoryCapabilities
 from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
-from memcore.records import Where
+from memcore.records import SearchNotes, Where
 
 REQUEST = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="the door code changed")
 
@@ -30,6 +30,7 @@ CALLS: dict[str, Callable[[WorkerBackend, str], Awaitable[object]]] = {
     "scopes": lambda backend, agent: backend.scopes(Where(agent_id=agent), "session_id"),
     "scan": lambda backend, agent: backend.scan(Where(agent_id=agent)),
     "set_metadata_many": lambda backend, agent: backend.set_metadata_many(agent, ["x"], MemoryMetadata()),
+    "set_search_notes": lambda backend, agent: backend.set_search_notes(agent, {"x": SearchNotes(by="m", texts=())}),
     "claim": lambda backend, agent: backend.claim(Where(agent_id=agent), "token"),
     "unclaim": lambda backend, agent: backend.unclaim(agent),
 }
