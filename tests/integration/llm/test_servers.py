@@ -32,6 +32,7 @@ from memcore.llm.accounting import AccountedModel, create_model, create_provider
 from memcore.llm.dialects import api_of
 from memcore.llm.learnt import Learnt
 from memcore.llm.protocol import Attribution, CompletionRequest
+from memcore.llm.provider import REFUSAL_HOLDS
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, MessageRole
@@ -271,6 +272,20 @@ async def test_another_refusal_is_not_asked_again_and_teaches_nothing(
         assert provider.knowledge.of(MODEL) == Learnt()
     # One, and one for each parameter that a refusal names.
     assert len(questions(server)) <= (4 if "temperature" in str(error) else 1)
+
+
+async def test_a_key_that_was_refused_is_not_sent_again_and_again(open_model: OpenModel, clock: StoppedClock) -> None:
+    script = Script(key="right")
+    with model_server(chat, script) as server:
+        async with open_model(f"{server.url}/v1", llm_api_key=SecretStr("wrong")) as model:
+            for key in ("a", "b", "c"):
+                with pytest.raises(ProviderError, match="MEMTEND_LLM_API_KEY") as caught:
+                    await model.ask(asking(), by=BY, key=key)
+                assert caught.value.status == 401
+            assert len(questions(server)) == 1
+            script.key = None
+            clock.advance(REFUSAL_HOLDS)
+            assert await model.ask(asking(), by=BY, key="d")
 
 
 @pytest.mark.parametrize(
