@@ -232,7 +232,9 @@ class ServerProvider:
         """Return how to ask after a refusal; None where it teaches nothing that was not tried."""
         for about in refusal.about:
             if about is About.CONTEXT:
-                return self._after_context(trial, refusal, asked)
+                if (smaller := self._after_context(trial, refusal, asked)) is not None:
+                    return smaller
+                continue
             if about is About.ANSWER_LENGTH and refusal.limit is not None and refusal.limit < asked.max_tokens:
                 return replace(trial, learnt=trial.learnt.model_copy(update={"answer_tokens": refusal.limit}))
             if about is About.API and (self._is_chosen or self.api(trial.learnt) is not Api.CHAT):
@@ -248,11 +250,15 @@ class ServerProvider:
         context, density = before, trial.learnt.density
         if refusal.limit is not None and (before is None or refusal.limit < before):
             context = refusal.limit
-        elif refusal.limit is not None or (before is not None and before <= _LEAST_GUESS):
+        elif refusal.limit is not None:
             # The size is known, and the texts have more tokens than was estimated.
             density *= _DENSER
         else:
-            context = max(_LEAST_GUESS, (estimated + asked.max_tokens) // 2)
+            needed = estimated + asked.max_tokens
+            context = max(_LEAST_GUESS, needed // 2)
+            if context >= needed or asked.whole:
+                # So short a question fits; and one that must not be cut is not tried shorter.
+                return None
         if refusal.prompt_tokens is not None:
             density = max(density, refusal.prompt_tokens / max(1, estimated))
         if density > MOST_DENSITY:

@@ -213,6 +213,18 @@ async def test_a_context_whose_size_the_server_does_not_say_is_found(open_model:
         assert len(questions(server)) == before + 1
 
 
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_question_that_is_refused_for_its_words_is_not_cut_again_and_again(
+    open_model: OpenModel, *, whole: bool
+) -> None:
+    quoting = {"error": {"message": "I do not like this: the context window of the house"}}
+    with model_server(chat, Script(status=400, error=quoting)) as server:
+        async with open_model(f"{server.url}/v1") as model:
+            with pytest.raises(ProviderError, match="longer than the model's context"):
+                await model.ask(asking(LONG if whole else "Ada", whole=whole), by=BY, key="k")
+    assert len(questions(server)) == 1
+
+
 async def test_a_context_that_is_set_is_sent_and_not_learnt_over(open_model: OpenModel) -> None:
     with model_server(ollama) as server:
         async with open_model(f"{server.url}/api", policy=", context_tokens: 2048") as model:
