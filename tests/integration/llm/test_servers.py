@@ -26,7 +26,7 @@ from support.recording_server import Answer, Recorder
 from memcore.config.llm import Api
 from memcore.config.loader import load_policy
 from memcore.config.settings import Settings
-from memcore.errors import ProviderError
+from memcore.errors import MemoryConnectionError, ProviderError
 from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import AccountedModel, create_model, create_provider
 from memcore.llm.dialects import api_of
@@ -149,6 +149,26 @@ async def test_a_refused_request_is_no_second_bill(ledger: Ledger, open_model: O
     first, _, last = (each.headers["idempotency-key"] for each in questions(server))
     assert first == "k"
     assert last.startswith("k/")
+
+
+async def test_an_answer_is_not_lost_where_the_ledger_cannot_keep_what_was_learnt(
+    ledger: Ledger, open_model: OpenModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(*_args: object, **_given: object) -> None:
+        raise MemoryConnectionError("away", part="ledger")
+
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(ledger.model_servers, "keep", away)
+    with server_of("no schema") as (server, url, _):
+        async with open_model(url) as model:
+            await ask_structured(model, asking(), Lesson, by=BY, key="k")
+            monkeypatch.setattr(ledger.model_servers, "learnt", away)
+            # This process knows it all the same.
+            await ask_structured(model, asking(), Lesson, by=BY, key="other")
+    assert len(questions(server)) == 3
+    found = {each.getMessage(): vars(each) for each in caplog.records}
+    assert found[Event.LLM_SERVER_LEARNT]["learnt"] == ["it takes no schema: the schema stands in the prompt"]
+    assert found[Event.LLM_SERVER_UNKEPT]["error"] == "MemoryConnectionError"
 
 
 async def test_reasoning_is_never_the_answer(open_model: OpenModel) -> None:
