@@ -1,9 +1,10 @@
 """The provider: asks one server in its own dialect, and learns what the server refuses."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -55,6 +56,14 @@ _PASSING = frozenset(
 
 #: The type of OpenAI's 429 for an account without money: it stays until a person pays.
 _UNPAID = "insufficient_quota"
+
+#: Refusals that hold for every question to a model, whatever it asks.
+_ALL_REFUSED = frozenset(
+    {HTTPStatus.UNAUTHORIZED, HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
+)
+
+#: For how long such a refusal is repeated here, without a request: hundreds of questions may wait for the same key.
+REFUSAL_HOLDS = timedelta(seconds=30)
 
 #: Failures before anything was sent, and so before anything could be billed.
 _UNSENT = (ConnectError, ConnectTimeout, PoolTimeout, UnsupportedProtocol)
@@ -115,6 +124,8 @@ class ServerProvider:
         self.knowledge = knowledge or ServerKnowledge(url)
         self._clock = clock
         self._client: AsyncClient | None = None
+        # Of each model, until when all its questions are refused, and as what.
+        self._refusals: dict[str, tuple[datetime, Callable[[], ProviderError]]] = {}
 
     @property
     def server(self) -> str:
@@ -128,11 +139,15 @@ class ServerProvider:
     async def complete(self, request: CompletionRequest, *, idempotency_key: str) -> Completion:
         """Return the server's answer; raises what CompletionProvider.complete says, without a word of the prompt.
 
-        A request whose body differs from the first that is tried has a key of its own, the same for the same body.
+        A request whose body differs from the first that is tried has a key of its own, the same for the same body. A
+        key, an account or a model that was refused is refused without a request for half a minute.
         """
         model = request.model or self._model
         if model is None:
             raise ProviderError("no language model is named: set memory.llm.model", kind="no_model")
+        until, refused = self._refusals.get(model, (None, None))
+        if until is not None and refused is not None and self._clock() < until:
+            raise refused()
         request = request.model_copy(update={"model": model})
         known = self.knowledge.of(model)
         trial, plain = _Try(learnt=known), self._body(request, _Try(learnt=Learnt()))
@@ -155,7 +170,10 @@ class ServerProvider:
             refusal = Refusal.of(answer)
             after = self._after(trial, refusal, request, shaped) if left > 1 else None
             if after is None:
-                raise self._refused(answer, refusal)
+                failure = partial(self._refused, answer, refusal)
+                if answer.status in _ALL_REFUSED:
+                    self._refusals[model] = self._clock() + REFUSAL_HOLDS, failure
+                raise failure()
             trial = after
         raise AssertionError("the last request ends the loop")
 
@@ -214,7 +232,9 @@ class ServerProvider:
         """Return how to ask after a refusal; None where it teaches nothing that was not tried."""
         for about in refusal.about:
             if about is About.CONTEXT:
-                return self._after_context(trial, refusal, asked)
+                if (smaller := self._after_context(trial, refusal, asked)) is not None:
+                    return smaller
+                continue
             if about is About.ANSWER_LENGTH and refusal.limit is not None and refusal.limit < asked.max_tokens:
                 return replace(trial, learnt=trial.learnt.model_copy(update={"answer_tokens": refusal.limit}))
             if about is About.API and (self._is_chosen or self.api(trial.learnt) is not Api.CHAT):
@@ -230,11 +250,15 @@ class ServerProvider:
         context, density = before, trial.learnt.density
         if refusal.limit is not None and (before is None or refusal.limit < before):
             context = refusal.limit
-        elif refusal.limit is not None or (before is not None and before <= _LEAST_GUESS):
+        elif refusal.limit is not None:
             # The size is known, and the texts have more tokens than was estimated.
             density *= _DENSER
         else:
-            context = max(_LEAST_GUESS, (estimated + asked.max_tokens) // 2)
+            needed = estimated + asked.max_tokens
+            context = max(_LEAST_GUESS, needed // 2)
+            if context >= needed or asked.whole:
+                # So short a question fits; and one that must not be cut is not tried shorter.
+                return None
         if refusal.prompt_tokens is not None:
             density = max(density, refusal.prompt_tokens / max(1, estimated))
         if density > MOST_DENSITY:

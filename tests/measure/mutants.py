@@ -123,6 +123,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("if body == plain:", "if True:"),
         ("if trial.learnt != known:", "if False:"),
         ("if trial.is_sure:", "if False:"),
+        ("if until is not None and refused is not None and self._clock() < until:", "if False:"),
         ("if request.whole:", "if False:"),
         ("if text.size > longest:", "if False:"),
         ("is_kept = self._context_tokens is None", "is_kept = True"),

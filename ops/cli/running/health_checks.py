@@ -123,6 +123,14 @@ def model_answers(settings: Settings) -> Iterator[CheckResult]:
     with ledger_of(settings) as ledger:
         away = ledger.syntheses.away(settings.company)
         unanswered = ledger.answers.unanswered(settings.company, MERGE_PURPOSE, SHORTEN_PURPOSE)
+        turns = ledger.turns.unanswered(settings.company)
+    if turns is not None and settings.llm_url is not None:
+        yield CheckResult(
+            check="waiting turns",
+            ok=datetime.now(UTC) - turns[1] <= MODEL_SILENCE,
+            seen=f"{turns[0]} turns of conversations wait for a model since {turns[1]:%Y-%m-%d %H:%M} UTC",
+            mend="`memtend models check` says whether it answers; is a worker of group llm running?",
+        )
     if unanswered is not None:
         questions, agents, since = unanswered
         yield CheckResult(

@@ -20,7 +20,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import CallState, Caps, NewCall, Spent, UsageBy
 from ops.cli.main import build
 from ops.cli.running import health_checks
-from ops.cli.running.health_checks import language_model, model_budget
+from ops.cli.running.health_checks import language_model, model_answers, model_budget
 
 Configure = Callable[..., Settings]
 NOW = datetime.now(UTC)
@@ -158,6 +158,18 @@ def test_turns_that_wait_say_which_model_conversations_need(
     assert (unnamed.check, unnamed.ok, unnamed.mend) == ("model of conversation", False, "name one: memory.llm.model")
     named, server = language_model(configure("memory: {llm: {model: stub-small}}", MEMTEND_LLM_URL=stub.url))
     assert (named.ok, named.seen, server.ok) == (True, "stub-small", True)
+
+
+@pytest.mark.parametrize(("minutes", "ok"), [(5, True), (20, False)])
+def test_turns_that_wait_for_long_beside_a_server_are_a_finding(
+    configure: Configure, sqlite_ledger: LedgerUrls, minutes: int, ok: bool
+) -> None:
+    since = datetime.now(UTC) - timedelta(minutes=minutes)
+    with closing(Ledger.open(sqlite_ledger, clock=lambda: since)) as ledger:
+        begin(ledger, owner(), "s", at=since, company=configure().company)
+    found, _ = model_answers(configure(MEMTEND_LLM_URL="http://127.0.0.1:1"))
+    assert (found.check, found.ok) == ("waiting turns", ok)
+    assert found.seen == f"1 turns of conversations wait for a model since {since:%Y-%m-%d %H:%M} UTC"
 
 
 def test_a_step_without_a_model_is_a_finding(configure: Configure, stub: StubLLM) -> None:

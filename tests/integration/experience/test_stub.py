@@ -14,7 +14,7 @@ from memcore.config.maintenance import ConsolidationConfig
 from memcore.experience import CompressionService, experience_of
 from memcore.jobs import Deferred, Done, Outcome
 from memcore.llm.accounting import AccountedModel
-from memcore.llm.provider import ServerProvider
+from memcore.llm.provider import REFUSAL_HOLDS, ServerProvider
 from memcore.llm.retry import Retrying
 from memcore.models.memory import MemoryLevel
 from memcore.records import Where
@@ -115,6 +115,7 @@ async def test_what_is_not_answered_stays_raw_and_the_next_run_asks_again(
     compression.stub.order(fault)
     assert await compression.compress() == Done(facts={"failed": 1})
     assert compression.library.ledger.experiences.has_raw(COMPANY, "ada")
+    compression.library.clock.now += REFUSAL_HOLDS
     assert await compression.compress() == Done(facts={"compressed": 1})
     assert len(set(compression.stub.keys())) == 1, "the same question has the same key"
 

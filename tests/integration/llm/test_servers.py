@@ -26,12 +26,13 @@ from support.recording_server import Answer, Recorder
 from memcore.config.llm import Api
 from memcore.config.loader import load_policy
 from memcore.config.settings import Settings
-from memcore.errors import ProviderError
+from memcore.errors import MemoryConnectionError, ProviderError
 from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import AccountedModel, create_model, create_provider
 from memcore.llm.dialects import api_of
 from memcore.llm.learnt import Learnt
 from memcore.llm.protocol import Attribution, CompletionRequest
+from memcore.llm.provider import REFUSAL_HOLDS
 from memcore.llm.structured import ask_structured
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, MessageRole
@@ -150,6 +151,26 @@ async def test_a_refused_request_is_no_second_bill(ledger: Ledger, open_model: O
     assert last.startswith("k/")
 
 
+async def test_an_answer_is_not_lost_where_the_ledger_cannot_keep_what_was_learnt(
+    ledger: Ledger, open_model: OpenModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(*_args: object, **_given: object) -> None:
+        raise MemoryConnectionError("away", part="ledger")
+
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(ledger.model_servers, "keep", away)
+    with server_of("no schema") as (server, url, _):
+        async with open_model(url) as model:
+            await ask_structured(model, asking(), Lesson, by=BY, key="k")
+            monkeypatch.setattr(ledger.model_servers, "learnt", away)
+            # This process knows it all the same.
+            await ask_structured(model, asking(), Lesson, by=BY, key="other")
+    assert len(questions(server)) == 3
+    found = {each.getMessage(): vars(each) for each in caplog.records}
+    assert found[Event.LLM_SERVER_LEARNT]["learnt"] == ["it takes no schema: the schema stands in the prompt"]
+    assert found[Event.LLM_SERVER_UNKEPT]["error"] == "MemoryConnectionError"
+
+
 async def test_reasoning_is_never_the_answer(open_model: OpenModel) -> None:
     for name in ("OpenAI chat", "responses only", "Anthropic", "Ollama"):
         with server_of(name) as (_, url, policy):
@@ -212,6 +233,18 @@ async def test_a_context_whose_size_the_server_does_not_say_is_found(open_model:
         assert len(questions(server)) == before + 1
 
 
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_question_that_is_refused_for_its_words_is_not_cut_again_and_again(
+    open_model: OpenModel, *, whole: bool
+) -> None:
+    quoting = {"error": {"message": "I do not like this: the context window of the house"}}
+    with model_server(chat, Script(status=400, error=quoting)) as server:
+        async with open_model(f"{server.url}/v1") as model:
+            with pytest.raises(ProviderError, match="longer than the model's context"):
+                await model.ask(asking(LONG if whole else "Ada", whole=whole), by=BY, key="k")
+    assert len(questions(server)) == 1
+
+
 async def test_a_context_that_is_set_is_sent_and_not_learnt_over(open_model: OpenModel) -> None:
     with model_server(ollama) as server:
         async with open_model(f"{server.url}/api", policy=", context_tokens: 2048") as model:
@@ -271,6 +304,20 @@ async def test_another_refusal_is_not_asked_again_and_teaches_nothing(
         assert provider.knowledge.of(MODEL) == Learnt()
     # One, and one for each parameter that a refusal names.
     assert len(questions(server)) <= (4 if "temperature" in str(error) else 1)
+
+
+async def test_a_key_that_was_refused_is_not_sent_again_and_again(open_model: OpenModel, clock: StoppedClock) -> None:
+    script = Script(key="right")
+    with model_server(chat, script) as server:
+        async with open_model(f"{server.url}/v1", llm_api_key=SecretStr("wrong")) as model:
+            for key in ("a", "b", "c"):
+                with pytest.raises(ProviderError, match="MEMTEND_LLM_API_KEY") as caught:
+                    await model.ask(asking(), by=BY, key=key)
+                assert caught.value.status == 401
+            assert len(questions(server)) == 1
+            script.key = None
+            clock.advance(REFUSAL_HOLDS)
+            assert await model.ask(asking(), by=BY, key="d")
 
 
 @pytest.mark.parametrize(
