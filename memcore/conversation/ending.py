@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from memcore import ids
 from memcore.conversation import promotion
-from memcore.conversation.extraction import POLICY_VERSION, TAG_AGENT, TAG_PERSON, Asker, one_line
+from memcore.conversation.extraction import POLICY_VERSION, Asker, one_line
 from memcore.conversation.reconciliation import Fate
 from memcore.conversation.service import (
     MAX_ROUNDS,
@@ -22,6 +22,7 @@ from memcore.conversation.service import (
     refused_level,
     written_by,
 )
+from memcore.conversation.turn_prompt import TAG_AGENT, TAG_PERSON
 from memcore.errors import MalformedAnswerError, MemoryRetrievalError, ProviderError
 from memcore.experience import clipped
 from memcore.jobs import Deferred, Done, Outcome, Skipped
@@ -215,7 +216,8 @@ class EndingService(ConversationService):
             await self._summarise(session, asker, turns, said, summaries)
         facts = [_new_fact(session, each) for each in promoted.semantic]
         rules = [_new_rule(session, each) for each in promoted.procedural]
-        found, expected = await reconciled(self.ledger, asker, owner, Candidates(facts, rules))
+        new = Candidates(facts, rules)
+        found, expected = await reconciled(self.ledger, asker, owner, new, summaries.embedding)
         if expected != version:
             raise StaleOwnerError("the memory of this owner was written while its session ended")
         arc = None if is_private else summaries.arc

@@ -121,10 +121,15 @@ MUTANTS: tuple[Mutant, ...] = (
         ('return "".join(kept if is_open else [*kept, text[at:]])', 'return "".join([*kept, text[at:]])'),
         ("if _SENTENCE.search(between) or _INNER_NEGATION.search(between):", "if _INNER_NEGATION.search(between):"),
         ("if not _TELLING.isdisjoint(words) or (behind and _GOES_ON.match(behind)):", "if False:"),
+        ("candidate = guards.in_own_words(quoted, user_text=user_text)", "candidate = quoted"),
         (
-            "candidate = guards.in_own_words(quoted, user_text=user_text)",
-            "candidate = quoted",
+            "earlier = or_(turns.c.at < turn.at, and_(turns.c.at == turn.at, turns.c.turn_id < turn.turn_id))",
+            "earlier = turns.c.turn_id != turn.turn_id",
         ),
+        ("is_of_kind = is_of_subject and new.category == known.category", "is_of_kind = False"),
+        ("is_like = is_of_subject and (cosine >= LEAST_COSINE or shared >= LEAST_SHARED)", "is_like = False"),
+        ("left -= sum(map(estimated_tokens, around))", "pass"),
+        ("about = (turn.person, turn.agent)", "about = (content,)"),
     ),
     *_of(
         "questions",

@@ -85,7 +85,7 @@ async def test_what_was_said_twice_is_promoted_and_what_was_said_once_is_dropped
     assert sorted(state for state, _ in ended.values()) == ["dropped", "promoted", "promoted"]
     report = talk.session().outcome
     assert report is not None
-    assert (report["policy_version"], report["written"]) == ("memtend-1", [kept.fact_id])
+    assert (report["policy_version"], report["written"]) == ("memtend-2", [kept.fact_id])
     assert talk.held() == []
 
 
