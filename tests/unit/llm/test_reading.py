@@ -97,6 +97,8 @@ def test_an_empty_list_is_nothing(text: str) -> None:
         # Cut, in the answer and in the reasoning.
         '{"semantic": [], "procedural": [{"rule": "Answer',
         '{"semantic": [], "procedural": []',
+        '{"draft": {"semantic": [], "procedural": []}, "final": {"semantic": [{"category": "pla',
+        '{"draft": {"semantic": [], "procedural": []}, "final": {"semantic": [',
         '<think>Perhaps {"semantic": []}',
         '<think>Perhaps {"semantic": []}</think>I cannot say.',
         '<|channel|>analysis<|message|>Perhaps {"semantic": []}',
