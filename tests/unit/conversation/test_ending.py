@@ -299,6 +299,7 @@ async def test_the_summary_has_the_times_topics_and_vector_of_its_session(talk: 
     assert found.embedded is not None
     content = talk.table.asked[-1].messages[1].content
     assert content.index("one") < content.index("I see") < content.index("three")
+    assert '<person-said on="Sunday 2026-03-01">' in content
 
 
 async def test_a_session_that_goes_on_is_ended_anew_with_one_summary(talk: ConversationFixture) -> None:
