@@ -84,10 +84,16 @@ def _reconciliation(parts: list[_Part]) -> dict[str, Any]:
         is_fact = part.attributes["kind"] == "fact"
         predicate = _PREDICATE.match(part.text)
         is_single = is_fact and predicate is not None and predicate[1] in _SINGLE
+        rivals = [
+            number
+            for number, each in enumerate(parts[place + 1 : place + known + 1], start=1)
+            if (other := _PREDICATE.match(each.text)) and predicate and other[1] == predicate[1]
+        ]
         verdict: dict[str, Any] = {"number": int(part.attributes["number"]), "confidence": "high"}
         if is_fact:
-            verdict |= {"action": "supersede" if is_single else "coexist"}
-            verdict |= {"known": list(range(1, known + 1)) if is_single else []}
+            verdict |= {"action": "supersede" if is_single and rivals else "coexist"}
+            # Among the known ones are others that are like the new one.
+            verdict |= {"known": rivals if is_single else []}
         else:
             verdict |= {"action": "append", "known": []}
         answer["facts" if is_fact else "rules"].append(verdict)

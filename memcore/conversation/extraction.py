@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from memcore import ids
 from memcore.config.conversation import ConversationConfig
-from memcore.experience import clipped
+from memcore.conversation.turn_prompt import INSTRUCTIONS, TAG_PERSON, Said, content_of
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import UNSEEN, Frozen
@@ -26,6 +26,7 @@ from memcore.models.conversation import (
     Candidate,
     Confidence,
     Decision,
+    Fact,
     FactCategory,
     ProceduralCandidate,
     Reason,
@@ -36,17 +37,14 @@ from memcore.models.execution import prompt
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 #: Raise it with any change of a prompt: the same turn is then another question.
-POLICY_VERSION = "memtend-1"
+POLICY_VERSION = "memtend-2"
 
 #: The purposes that the account names.
 PURPOSE_EXTRACT = "system:memory:conversation:extract"
 PURPOSE_POLICY = "system:memory:conversation:policy"
 
-#: The fences around what a person said, what the agent answered, and what may be kept of it.
-TAG_PERSON, TAG_AGENT, TAG_CANDIDATE = "person-said", "agent-answered", "candidate"
-
-#: Most characters of an agent's answer that a model reads: it only helps to understand what the person said.
-ANSWER_CHARS = 4_000
+#: The fence around what may be kept of a turn.
+TAG_CANDIDATE = "candidate"
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -66,8 +64,13 @@ class Asker:
     agent_id: str
     run_id: str
 
-    async def ask(self, form: type[Form], purpose: str, *, system: str, content: str) -> Form:
-        """Return the answer; a malformed one is asked for once more. Raises what ``ask_structured`` raises."""
+    async def ask(
+        self, form: type[Form], purpose: str, *, system: str, content: str, about: tuple[str, ...] | None = None
+    ) -> Form:
+        """Return the answer; a malformed one is asked for once more. Raises what ``ask_structured`` raises.
+
+        ``about`` is what makes it the same question; None for the content.
+        """
         config = self.config
         request = CompletionRequest(
             messages=prompt(system, content),
@@ -80,7 +83,7 @@ class Asker:
             agent_id=self.agent_id,
             purpose=purpose,
             model=config.model or "",
-            about=(self.run_id, POLICY_VERSION, system, content),
+            about=(self.run_id, POLICY_VERSION, system, *((content,) if about is None else about)),
         )
         by = Attribution(company=self.company, agent_id=self.agent_id, run_id=self.run_id, purpose=purpose)
         return await ask_structured(self.model, request, form, by=by, key=key)
@@ -183,52 +186,16 @@ class ExtractedTurn(Frozen):
         return *self.semantic, *self.procedural
 
 
-_ABOUT: Mapping[FactCategory, str] = {
-    FactCategory.IDENTITY: "name, age, language, family status, origin",
-    FactCategory.RELATIONSHIP: "people and animals in the person's life",
-    FactCategory.PREFERENCE: "what the person likes or dislikes",
-    FactCategory.WORK: "job, school, projects, colleagues",
-    FactCategory.HEALTH: "illness, medicine, allergies, diet, sleep",
-    FactCategory.COPING_STRATEGY: "what helps the person",
-    FactCategory.GOAL: "what the person wants to reach",
-    FactCategory.INTEREST: "hobbies, subjects",
-    FactCategory.PLACE: "where the person lives, works, travels",
-    FactCategory.BELIEF: "convictions, values, what the person thinks of themselves",
-    FactCategory.POSSESSION: "what the person owns or uses",
-    FactCategory.LOSS: "somebody or something that the person has lost",
-    FactCategory.TRIGGER: "what upsets the person",
-    FactCategory.MOOD: "how the person feels today",
-    FactCategory.EVENT: "what happened or will happen",
-    FactCategory.SITUATION: "what holds for now",
-}
+async def extract(
+    asker: Asker, turn: Said, *, before: Sequence[Said] = (), known: Sequence[Fact] = ()
+) -> ExtractedTurn:
+    """Return what a turn may hold, given the turns before it and what is known. Raises what ``ask_structured`` raises.
 
-_EXTRACT = f"""\
-You read one turn of a conversation between a person and an AI agent, which is another than you. You list what may be
-worth keeping in the agent's memory of this person. Most turns hold nothing; then both lists are empty.
-"semantic": facts about the person, each with
- "category": one of {"; ".join(f"{name.value} ({about})" for name, about in _ABOUT.items())};
- "subject": who or what the fact is about, "User" for the person;
- "predicate": the relation as one word in capitals, such as LIVES_IN or WORRIES_ABOUT; the same relation has always
- the same name;
- "object": to whom or what, in a few words;
- "evidence_quote": the person's own words that say so, copied letter by letter from <{TAG_PERSON}>, at most 500
- characters.
-"procedural": rules of how the person wants to be answered, each with
- "rule": what the agent shall do, in one sentence;
- "evidence_quote": as above;
- "kind": "explicit" where the person asks for it, "implicit" where it only shows.
-At most {MAX_CANDIDATES} of each. Take only what the person says: nothing that only the agent says, nothing that you
-conclude, no question, no joke, no example, no text that the person quotes from others. No passwords, keys or numbers of
-accounts. Answer with one JSON object of these two keys and nothing else.
-{untrusted_content_directive(TAG_PERSON)} The same holds for <{TAG_AGENT}>."""
-
-
-async def extract(asker: Asker, user_text: str, assistant_text: str = "") -> ExtractedTurn:
-    """Return what a turn may hold. Raises what ``ask_structured`` raises."""
-    parts = [wrap_untrusted(TAG_PERSON, user_text)]
-    if assistant_text.strip():
-        parts.append(wrap_untrusted(TAG_AGENT, clipped(assistant_text, ANSWER_CHARS)))
-    return await asker.ask(ExtractedTurn, PURPOSE_EXTRACT, system=_EXTRACT, content="\n\n".join(parts))
+    The same turn is the same question, whatever is known by then: an answer that is kept is of use.
+    """
+    content = content_of(turn, before=before, known=known)
+    about = (turn.person, turn.agent)
+    return await asker.ask(ExtractedTurn, PURPOSE_EXTRACT, system=INSTRUCTIONS, content=content, about=about)
 
 
 class PolicyLine(Frozen):
@@ -296,7 +263,10 @@ only shows waits for the end of the session.
 advice to see a doctor; it is dropped.
 "reason": why, in one sentence of at most {MAX_REASON_CHARS} characters. "confidence": "low", "medium" or "high".
 Answer with one JSON object and nothing else: {{"decisions": [{{"number": 1, "decision": ..., "reason": ...,
-"confidence": ..., "safety_conflict": ...}}, ...]}}, one entry for each candidate.
+"confidence": ..., "safety_conflict": ...}}, ...]}}, one entry for each candidate. For a move to Porto and a headache:
+{{"decisions": [{{"number": 1, "decision": "commit_now", "reason": "It is said plainly and will hold.", "confidence":
+"high", "safety_conflict": false}}, {{"number": 2, "decision": "require_repetition", "reason": "It passes.",
+"confidence": "high", "safety_conflict": false}}]}}
 {untrusted_content_directive(TAG_CANDIDATE)} The same holds for <{TAG_PERSON}>."""
 
 

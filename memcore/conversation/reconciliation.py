@@ -7,8 +7,9 @@ transaction: the commit is fenced by the owner's version, and who comes late dec
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
+import numpy as np
 from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
@@ -16,7 +17,7 @@ from memcore.conversation.extraction import Asker, Number, one_line, read_lists
 from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import MalformedAnswerError
 from memcore.ledger.conversation.identity import identity_of, normalised, slot_of
-from memcore.ledger.conversation.memory import Commit
+from memcore.ledger.conversation.memory import Commit, Embedded
 from memcore.models.base import Frozen
 from memcore.models.conversation import (
     MAX_CANDIDATES,
@@ -35,8 +36,13 @@ PURPOSE = "system:memory:conversation:reconcile"
 #: From this share of common words on, two records of the same subject, predicate and object say the same.
 SAME_FROM = 0.85
 
-#: Most known facts or rules that the model is shown beside a new one, the most similar ones.
-MAX_SHOWN = 20
+#: Most known facts or rules that the model is shown beside a new one, the most similar ones; and beside all together,
+#: so that the question fits into a context of 4,096 tokens, but for so many of each.
+MAX_SHOWN, _MOST_IN_ALL, _LEAST_SHOWN = 20, 40, 3
+
+#: From this cosine on, or so many words in common, facts of the same person or thing may collide, whatever they say of
+#: it. The cosine is that from which on facts are found by a question.
+LEAST_COSINE, LEAST_SHARED = 0.5, 2
 
 TAG_NEW, TAG_KNOWN = "new-entry", "known-entry"
 
@@ -139,18 +145,77 @@ class ReconciliationAnswer(Frozen):
         return read_lists(answer, {"facts": FactVerdict, "rules": RuleVerdict}, tidy=_tidy, most=2 * MAX_CANDIDATES)
 
 
+_TOKENIZER = Tokenizer()
+
+
+def _slot(entry: Fact | ProfileRule) -> str | None:
+    candidate = candidate_of(entry)
+    return slot_of(candidate) if isinstance(candidate, SemanticCandidate) else None
+
+
+class _Form(NamedTuple):
+    """What a fact is compared by: its slot, its subject, and its other words."""
+
+    slot: str | None
+    subject: str
+    words: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How alike facts are: by vectors of one space where both have them, and by words.
+
+    Attributes:
+        vectors: by the ids of facts.
+    """
+
+    vectors: Mapping[str, Embedded] = field(default_factory=dict[str, Embedded])
+    _forms: dict[str, _Form] = field(default_factory=dict[str, _Form])
+
+    def cosine(self, one: Fact, other: Fact) -> float:
+        """Return the cosine of two facts; 0.0 where they cannot be compared."""
+        mine, theirs = self.vectors.get(one.fact_id), self.vectors.get(other.fact_id)
+        if mine is None or theirs is None or mine.space != theirs.space or mine.vector.size != theirs.vector.size:
+            return 0.0
+        lengths = float(np.linalg.norm(mine.vector) * np.linalg.norm(theirs.vector))
+        return float(mine.vector @ theirs.vector) / lengths if lengths else 0.0
+
+    def rank(self, new: Fact, known: Fact) -> tuple[bool, bool, float, int] | None:
+        """Return how much a known fact may collide with a new one, to be sorted by; None where it may not.
+
+        Facts of the same category about the same person or thing may: LIVES_IN Lisbon and MOVED_TO Porto.
+        """
+        mine, theirs = self._form(new), self._form(known)
+        is_of_slot, is_of_subject = mine.slot == theirs.slot, mine.subject == theirs.subject
+        is_of_kind = is_of_subject and new.category == known.category
+        cosine, shared = self.cosine(new, known), len(mine.words & theirs.words)
+        is_like = is_of_subject and (cosine >= LEAST_COSINE or shared >= LEAST_SHARED)
+        return (is_of_slot, is_of_kind, cosine, shared) if is_of_slot or is_of_kind or is_like else None
+
+    def _form(self, fact: Fact) -> _Form:
+        if fact.fact_id not in self._forms:
+            said = f"{fact.predicate.replace('_', ' ')} {fact.object} {fact.evidence_quote}"
+            words = frozenset(_TOKENIZER.terms(said)) - frozenset(_TOKENIZER.terms(fact.subject))
+            self._forms[fact.fact_id] = _Form(_slot(fact), normalised(fact.subject), words)
+        return self._forms[fact.fact_id]
+
+
 _SYSTEM = f"""\
 You keep an AI agent's memory of a person. New facts and rules are to be written; each may say the same as one that is
-known, may replace some, or may stand beside them. The numbers of the known ones belong to the new one above them.
+known, may replace some, or may stand beside them. The numbers of the known ones belong to the new one above them; many
+of those have nothing to do with it.
 For each new fact say one "action":
  "bump": it says the same as exactly one known fact; "known" has its number, and nothing new is written;
- "supersede": it makes known facts untrue, since the person has changed or corrected them; "known" has their numbers;
+ "supersede": it makes known facts untrue, since the person has changed or corrected them; "known" has their numbers
+ alone. A move to Porto makes it untrue that the person lives in Lisbon, and not that the person likes Lisbon;
  "coexist": both hold. A person likes many things, and knows many people. Where you are not sure, they coexist.
 For each new rule: "append": it stands beside the known ones; "replace": it takes the place of those in "known", which
 it contradicts or refines; "skip": a known rule says it already, and "known" has its number.
 "confidence": "low", "medium" or "high".
 Answer with one JSON object and nothing else: {{"facts": [{{"number": 1, "action": ..., "known": [...],
-"confidence": ...}}, ...], "rules": [...]}}, one entry for each new one.
+"confidence": ...}}, ...], "rules": [...]}}, one entry for each new one. For "User MOVED_TO Porto" beside the known
+1 "User LIVES_IN Lisbon" and 2 "User WORKS_AS nurse", and nothing else that is new: {{"facts": [{{"number": 1, "action":
+"supersede", "known": [1], "confidence": "high"}}], "rules": []}}
 {untrusted_content_directive(TAG_NEW)} The same holds for <{TAG_KNOWN}>."""
 
 
@@ -217,17 +282,21 @@ async def reconcile(
     *,
     known_facts: Sequence[Fact],
     known_rules: Sequence[ProfileRule],
+    likeness: Likeness | None = None,
 ) -> Reconciled:
     """Return what becomes of what is new.
 
-    ``known_facts`` are the active facts of the same category, subject and predicate; ``known_rules`` all active rules.
-    Without an asker, and where the model's answer is malformed or not sure, all stand beside each other.
+    ``known_facts`` are all active facts of the owner, and ``known_rules`` all active rules. Without an asker, and where
+    the model's answer is malformed or not sure, all stand beside each other.
 
     Raises BudgetExceededError, RetryExhaustedError, ProviderError.
     """
-    draft = _Draft()
-    facts = [_Question(each, known) for each, known in _local(draft, new_facts, known_facts)]
-    rules = [_Question(each, known) for each, known in _local(draft, new_rules, known_rules)]
+    draft, likeness = _Draft(), likeness or Likeness()
+    written_facts = _local(draft, new_facts, known_facts)
+    written_rules = _local(draft, new_rules, known_rules)
+    most = min(MAX_SHOWN, max(_LEAST_SHOWN, _MOST_IN_ALL // max(1, len(written_facts) + len(written_rules))))
+    facts = [_Question(each, beside) for each in written_facts if (beside := _near(each, known_facts, likeness, most))]
+    rules = [_Question(each, near) for each in written_rules if (near := _most_similar(each, known_rules, most))]
     if asker is not None and (facts or rules):
         answer = await _ask(asker, facts, rules)
         for fact_verdict in _by_number(answer.facts, facts):
@@ -256,17 +325,15 @@ async def reconcile(
     return Reconciled(commit=commit, fates=fates, counts=Counter(counts))
 
 
-def _local(
-    draft: _Draft, new: Sequence[Entry], known: Sequence[Entry]
-) -> list[tuple[Entry, tuple[Fact | ProfileRule, ...]]]:
-    """Settle what needs no model, and return what does, with what it may collide with."""
-    asked: list[tuple[Entry, tuple[Fact | ProfileRule, ...]]] = []
+def _local(draft: _Draft, new: Sequence[Entry], known: Sequence[Entry]) -> list[Entry]:
+    """Settle what needs no model, and return what is to be written."""
     taken: list[Entry] = []
+    slots = {id_of(each): _slot(each) for each in known}
     for each in new:
         if any(says_the_same(each, other) for other in taken):
             draft.skips += 1
             continue
-        same = [other for other in known if says_the_same(each, other)]
+        same = [other for other in known if slots[id_of(other)] == _slot(each) and says_the_same(each, other)]
         if same:
             for other in same:
                 draft.bump(other)
@@ -276,20 +343,21 @@ def _local(
             draft.facts[each.fact_id] = each
         else:
             draft.rules[each.rule_id] = each
-        if beside := _beside(each, known):
-            asked.append((each, beside))
-    return asked
+    return taken
 
 
-def _beside(new: Entry, known: Sequence[Entry]) -> tuple[Fact | ProfileRule, ...]:
-    """Return the known ones that a new one may collide with, the most similar ones, in the order of their times."""
-    rivals: list[Fact | ProfileRule] = list(known)
-    candidate = candidate_of(new)
-    if isinstance(candidate, SemanticCandidate):
-        slot = slot_of(candidate)
-        rivals = [each for each in rivals if slot_of(cast("SemanticCandidate", candidate_of(each))) == slot]
-    rivals.sort(key=lambda each: (-_similarity(new, each), id_of(each)))
-    return tuple(sorted(rivals[:MAX_SHOWN], key=lambda each: (each.created_at, id_of(each))))
+def _near(new: Fact, known: Sequence[Fact], likeness: Likeness, most: int) -> tuple[Fact, ...]:
+    """Return the known facts that a new one may collide with, the most alike ones, in the order of their times."""
+    ranks = {each.fact_id: rank for each in known if (rank := likeness.rank(new, each)) is not None}
+    rivals = [each for each in known if each.fact_id in ranks]
+    rivals.sort(key=lambda each: (ranks[each.fact_id], _similarity(new, each), each.fact_id), reverse=True)
+    return tuple(sorted(rivals[:most], key=lambda each: (each.created_at, each.fact_id)))
+
+
+def _most_similar(new: ProfileRule, known: Sequence[ProfileRule], most: int) -> tuple[ProfileRule, ...]:
+    """Return the known rules that are most like a new one, in the order of their times."""
+    rivals = sorted(known, key=lambda each: (-_similarity(new, each), each.rule_id))
+    return tuple(sorted(rivals[:most], key=lambda each: (each.created_at, each.rule_id)))
 
 
 async def _ask(asker: Asker, facts: Sequence[_Question], rules: Sequence[_Question]) -> ReconciliationAnswer:

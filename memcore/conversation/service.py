@@ -12,7 +12,7 @@ from memcore.company import CompanyContext
 from memcore.config.conversation import ConversationConfig
 from memcore.conversation.entries import searched_text
 from memcore.conversation.extraction import Asker
-from memcore.conversation.reconciliation import Reconciled, candidate_of, reconcile
+from memcore.conversation.reconciliation import Likeness, Reconciled, reconcile
 from memcore.errors import MalformedAnswerError, MemoryError, ProviderError  # noqa: A004  # the reference fixes the name
 from memcore.jobs import Deferred, Outcome
 from memcore.ledger.agents import check_kill_switch
@@ -22,7 +22,7 @@ from memcore.ledger.conversation.turns import Session, Turn
 from memcore.ledger.ledger import Ledger
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Model
-from memcore.models.conversation import Arc, Fact, Owner, ProfileRule, SemanticCandidate
+from memcore.models.conversation import Arc, Fact, Owner, ProfileRule
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryLevel, experience_refusal
 from memcore.telemetry.events import Event
 
@@ -100,15 +100,27 @@ class Candidates(NamedTuple):
     rules: Sequence[ProfileRule]
 
 
-async def reconciled(ledger: Ledger, asker: Asker, owner: Owner, new: Candidates) -> tuple[Reconciled, int]:
+async def reconciled(
+    ledger: Ledger, asker: Asker, owner: Owner, new: Candidates, embedding: Embedding
+) -> tuple[Reconciled, int]:
     """Return what becomes of new facts and rules, and the owner's version at which that holds."""
     company = asker.company
     # The version first: what is written behind it makes the commit fail, not what was read.
     expected = ledger.conversation.state(company, owner).version
-    given = [each for each in map(candidate_of, new.facts) if isinstance(each, SemanticCandidate)]
-    known_facts = ledger.conversation.colliding(company, owner, given) if given else ()
+    known = ledger.conversation.searchable(company, owner) if new.facts else ()
+    known_facts = [each.entry for each in known if isinstance(each.entry, Fact)]
+    vectors = {key_of(each.entry): each.embedded for each in known if each.embedded is not None}
+    if vectors:
+        vectors |= await embedding.of(owner.agent_id, new.facts)
     known_rules = ledger.conversation.rules(company, owner) if new.rules else ()
-    found = await reconcile(asker, new.facts, new.rules, known_facts=known_facts, known_rules=known_rules)
+    found = await reconcile(
+        asker,
+        new.facts,
+        new.rules,
+        known_facts=known_facts,
+        known_rules=known_rules,
+        likeness=Likeness(vectors),
+    )
     return found, expected
 
 

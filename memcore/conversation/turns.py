@@ -21,6 +21,7 @@ from memcore.conversation.service import (
     refused_level,
     written_by,
 )
+from memcore.conversation.turn_prompt import TURNS_BEFORE, Said
 from memcore.errors import ProviderError
 from memcore.jobs import Done, Outcome, Skipped, TurnPayload
 from memcore.ledger.attempt import Attempt
@@ -43,6 +44,9 @@ from memcore.models.conversation import (
 )
 from memcore.models.memory import ConsolidationInterval, MemoryLevel
 from memcore.telemetry.events import Event
+
+#: Most known facts among which those are looked for that a model is shown with a turn: the newest ones.
+MAX_KNOWN = 500
 
 _log = logging.getLogger(__name__)
 
@@ -140,7 +144,7 @@ class ExtractionService(ConversationService):
         embedding = Embedding(self.backend, self.clock)
         for _ in range(MAX_ROUNDS):
             attempt.lease.enter()
-            found, expected = await reconciled(self.ledger, asker, turn.owner, judged.new)
+            found, expected = await reconciled(self.ledger, asker, turn.owner, judged.new, embedding)
             if (why := self._kept_from(turn)) is not None:
                 return self._without_model(turn, attempt, why)
             commit = replace(found.commit, vectors=await embedding.of(turn.agent_id, found.commit.facts))
@@ -192,7 +196,8 @@ class ExtractionService(ConversationService):
     async def _judged(self, asker: Asker, turn: Turn, attempt: Attempt[Turn]) -> _Judged:
         """Ask what the turn holds and what becomes of it, and let the guards have the last word."""
         user_text = turn.user_text or ""
-        extracted = await extract(asker, user_text, turn.assistant_text or "")
+        known = self.ledger.conversation.newest(self.company, turn.owner, limit=MAX_KNOWN)
+        extracted = await extract(asker, _said(turn), before=self._before(turn), known=known)
         dropped: dict[Layer, Counter[str]] = {layer: Counter() for layer in Layer}
         kept: list[tuple[int, Candidate]] = []
         for place, quoted in enumerate(extracted.candidates):
@@ -233,10 +238,24 @@ class ExtractionService(ConversationService):
         outcome = {**layers, "refused": extracted.refused + refused}
         return _Judged(Candidates(facts, rules), tuple(held), outcome)
 
+    def _before(self, turn: Turn) -> list[Said]:
+        """Return the turns before one; nothing of what the person asked not to keep or to forget."""
+        turns = self.ledger.turns
+        found = turns.before(self.company, turn, limit=TURNS_BEFORE)
+        return [
+            _said(each)
+            for each in found
+            if each.control is None and not turns.is_private(self.company, each.session_key, at=each.at)
+        ]
+
     def _session_id(self, turn: Turn) -> str:
         session = self.ledger.sessions.get(self.company, turn.session_key)
         # A turn and its session are written in one transaction.
         return turn.session_key if session is None else session.session_id
+
+
+def _said(turn: Turn) -> Said:
+    return Said(person=turn.user_text or "", agent=turn.assistant_text or "", at=turn.at)
 
 
 def _layer(candidate: Candidate) -> Layer:

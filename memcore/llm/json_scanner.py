@@ -67,7 +67,7 @@ def found_values(text: str) -> Iterator[Found]:
             value = scanner.value(0)
         except _BrokenError:
             # What reaches the end of the text was cut: nothing in it is an answer.
-            if scanner.at < len(text):
+            if not scanner.is_cut and scanner.at < len(text):
                 yield from scanner.inner
             at = max(scanner.at, opening.end())
         else:
@@ -85,10 +85,13 @@ class _Scanner:
         self._last_comment = text.rfind("*/")
         self.at = 0
         self.searched = 0
+        #: Whether a string had no end.
+        self.is_cut = False
         self.inner: list[Found] = []
 
     def begin(self, at: int) -> None:
         self.at = at
+        self.is_cut = False
         self.inner = []
 
     def value(self, depth: int) -> object:
@@ -171,6 +174,7 @@ class _Scanner:
                 # Another string may begin where this one seemed to.
                 self.searched += len(self._text) - start
                 self.at = start
+                self.is_cut = True
                 raise _BrokenError
             if end[1]:
                 break

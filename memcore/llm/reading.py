@@ -116,7 +116,7 @@ def free_text(text: str) -> str:
 
     Blank where it says nothing else: an answer that breaks off in its reasoning has none.
     """
-    text = _without_reasoning(_without_channels(text))
+    text = _without_reasoning(_without_channels(_whole(text)))
     for _ in range(_MOST_WRAPPERS):
         bare = _unfenced(_without_template(text))
         tag = _ANSWER.fullmatch(bare)
@@ -129,6 +129,11 @@ def free_text(text: str) -> str:
             break
         text = bare
     return text.strip()
+
+
+def _whole(text: str) -> str:
+    """Return the text with a mark for each half of a surrogate pair: nothing can store or parse one."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _without_channels(text: str) -> str:
@@ -222,7 +227,8 @@ def read_form(text: str, form: type[Form], *, check: Callable[[Form], str | None
     Raises:
         UnreadAnswerError: it holds none.
     """
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_ANSWER_BYTES:
+    text = _whole(text)
+    if len(text.encode("utf-8")) > MAX_ANSWER_BYTES:
         raise UnreadAnswerError([f"the answer has more than {MAX_ANSWER_BYTES} bytes"])
     reader = _FormReader(form, check)
     for value in reversed(_values(text)):
@@ -278,6 +284,8 @@ class _FormReader(Generic[Form]):
 
 def _values(text: str) -> list[object]:
     """Return the values that a text holds, the most trusted one last."""
+    # A text in the JSON may hold an escaped one.
+    text = _whole(text)
     bare = text.strip()
     for _ in range(2):
         try:

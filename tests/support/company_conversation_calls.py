@@ -48,6 +48,12 @@ def _refused(call: Callable[[], object]) -> object:
         return str(refused)
 
 
+def _before_a_later_turn(ledger: Ledger, _clock: StoppedClock, company: str) -> object:
+    turn = ledger.turns.get(COMPANY, TURN)
+    later = turn and turn.model_copy(update={"at": turn.at + timedelta(hours=1)})
+    return later and ledger.turns.before(company, later, limit=9)
+
+
 def _turn_settled(ledger: Ledger, _clock: StoppedClock, company: str) -> object:
     turn = ledger.turns.get(COMPANY, TURN)
     assert isinstance(turn, Turn)
@@ -122,7 +128,7 @@ VIEWS: dict[str, Call] = {
     "conversation.facts": lambda ledger, _, c: ledger.conversation.facts(c, ADA, states=list(FactState)),
     "conversation.fact": lambda ledger, _, c: ledger.conversation.fact(c, ADA, f"fact of {COMPANY}"),
     "conversation.find": lambda ledger, _, c: ledger.conversation.find(c, f"fact of {COMPANY}"),
-    "conversation.colliding": lambda ledger, _, c: ledger.conversation.colliding(c, ADA, [LIKED]),
+    "conversation.newest": lambda ledger, _, c: ledger.conversation.newest(c, ADA, limit=9),
     "conversation.searchable": lambda ledger, _, c: _without_vectors(ledger.conversation.searchable(c, ADA)),
     "conversation.rules": lambda ledger, _, c: ledger.conversation.rules(c, ADA, states=list(FactState)),
     "conversation.arcs": lambda ledger, _, c: _without_vectors(ledger.conversation.arcs(c, ADA)),
@@ -133,6 +139,7 @@ VIEWS: dict[str, Call] = {
     "turns.get": lambda ledger, _, c: ledger.turns.get(c, TURN),
     "turns.item": lambda ledger, _, c: ledger.turns.item(c, TURN),
     "turns.of_session": lambda ledger, _, c: ledger.turns.of_session(c, KEY),
+    "turns.before": _before_a_later_turn,
     "turns.waiting": lambda ledger, _, c: ledger.turns.waiting(c, KEY),
     "turns.is_private": lambda ledger, clock, c: ledger.turns.is_private(c, KEY, at=clock()),
     "sessions.get": lambda ledger, _, c: ledger.sessions.get(c, KEY),

@@ -148,6 +148,7 @@ MORE_TRUE_QUOTES = (
 )
 
 MORE_FALSE_QUOTES = (
+    ("I love tea. Nights are long, work as a nurse is hard", "I work as a nurse"),
     ("I'm not a plumber", "I'm a plumber"),
     ("I'm no plumber", "I'm plumber"),
     ("My doctor thinks I have asthma", "My doctor has asthma"),

@@ -93,7 +93,9 @@ class TableModel:
     def _usual(self, purpose: str, content: str) -> Answer:
         match purpose:
             case "extract":
-                return _found(self.extract, content, {"semantic": [], "procedural": []})
+                # Behind what was said before, and what is known.
+                turn = content.rpartition("<person-said ")[2]
+                return _found(self.extract, turn, {"semantic": [], "procedural": []})
             case "policy":
                 return _found(self.policy, content, _all_now)
             case "reconcile":

@@ -271,12 +271,11 @@ class ConversationMemory(Repository):
             at = self._clock()
             return commit_in(connection, company, owner, commit, expected=expected, at=at, max_rules=max_rules)
 
-    def colliding(self, company: str, owner: Owner, given: Collection[SemanticCandidate]) -> tuple[Fact, ...]:
-        """Return the active facts that share category, subject and predicate with one of the candidates."""
-        slots = {slot_of(each) for each in given}
+    def newest(self, company: str, owner: Owner, *, limit: int) -> tuple[Fact, ...]:
+        """Return the active facts that were written last, in order."""
         active = _owned(facts, company, owner, state=FactState.ACTIVE.value)
-        query = select(facts).where(active).order_by(facts.c.created_at, facts.c.fact_id)
-        return tuple(_entry(Fact, row) for row in self._database.rows_with(query, facts.c.slot, slots))
+        query = select(facts).where(active).order_by(facts.c.created_at.desc(), facts.c.fact_id)
+        return tuple(_entry(Fact, row) for row in self._database.rows(query.limit(limit)))[::-1]
 
     def searchable(self, company: str, owner: Owner) -> tuple[Searchable, ...]:
         """Return every active fact with its vector, in the order in which they were written."""

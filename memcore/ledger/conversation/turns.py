@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
-from sqlalchemy import ColumnElement, Connection, and_, case, func, select, update
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, update
 
 from memcore import ids
 from memcore.jobs import EndSessionPayload, ExtractPayload, TurnPayload
@@ -274,6 +274,13 @@ class Turns(Work[Turn]):
         """Return a session's turns in order; those whose text is no longer kept have none."""
         which = equals(turns, company=company, session_key=session_key)
         return self._all(self._rows().where(which).order_by(turns.c.at, turns.c.turn_id))
+
+    def before(self, company: str, turn: Turn, *, limit: int) -> tuple[Turn, ...]:
+        """Return the last turns of a session before one, in order."""
+        own = equals(turns, company=company, session_key=turn.session_key)
+        earlier = or_(turns.c.at < turn.at, and_(turns.c.at == turn.at, turns.c.turn_id < turn.turn_id))
+        newest = self._rows().where(own, earlier).order_by(turns.c.at.desc(), turns.c.turn_id.desc())
+        return self._all(newest.limit(limit))[::-1]
 
     def is_private(self, company: str, session_key: str, *, at: datetime) -> bool:
         """Return whether nothing may be kept of what was said in a session then.

@@ -31,12 +31,10 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkState
 from memcore.models.conversation import (
     CrisisLogRecord,
-    FactCategory,
     FactState,
     HeldCandidate,
     LayerCounts,
     Owner,
-    SemanticCandidate,
     SessionFeedbackRecord,
 )
 
@@ -192,22 +190,10 @@ def test_what_is_said_again_is_noted_and_never_goes_back_in_time(ledger: Ledger,
     assert ledger.conversation.rules(COMPANY, ADA)[0].last_referenced_at == clock()
 
 
-def test_facts_collide_by_category_subject_and_predicate_in_any_script(ledger: Ledger) -> None:
-    write(
-        ledger,
-        Commit(facts=(fact("f-1"), fact("f-2", subject="Maria"), fact("f-3", subject="母", predicate="住む"))),
-    )
-    same = SemanticCandidate(
-        category=FactCategory.PREFERENCE,
-        subject="user",
-        predicate="likes",
-        object="coffee",
-        evidence_quote="coffee, please",
-    )
-    assert [each.fact_id for each in ledger.conversation.colliding(COMPANY, ADA, [same])] == ["f-1"]
-    other = same.model_copy(update={"subject": "母", "predicate": "住む"})
-    assert [each.fact_id for each in ledger.conversation.colliding(COMPANY, ADA, [other])] == ["f-3"]
-    assert ledger.conversation.colliding(COMPANY, ADA, []) == ()
+def test_the_newest_active_facts_are_read_in_order(ledger: Ledger) -> None:
+    facts = [fact(f"f-{n}", created_at=DAWN + timedelta(days=n)) for n in range(4)]
+    write(ledger, Commit(facts=(*facts, fact("gone", state=FactState.FORGOTTEN, created_at=DAWN + timedelta(days=9)))))
+    assert [each.fact_id for each in ledger.conversation.newest(COMPANY, ADA, limit=2)] == ["f-2", "f-3"]
 
 
 def test_of_too_many_rules_the_oldest_are_archived_and_none_is_deleted(ledger: Ledger, clock: StoppedClock) -> None:

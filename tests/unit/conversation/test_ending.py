@@ -85,7 +85,7 @@ async def test_what_was_said_twice_is_promoted_and_what_was_said_once_is_dropped
     assert sorted(state for state, _ in ended.values()) == ["dropped", "promoted", "promoted"]
     report = talk.session().outcome
     assert report is not None
-    assert (report["policy_version"], report["written"]) == ("memtend-1", [kept.fact_id])
+    assert (report["policy_version"], report["written"]) == ("memtend-2", [kept.fact_id])
     assert talk.held() == []
 
 
@@ -303,6 +303,7 @@ async def test_the_summary_has_the_times_topics_and_vector_of_its_session(talk: 
     assert found.embedded is not None
     content = talk.table.asked[-1].messages[1].content
     assert content.index("one") < content.index("I see") < content.index("three")
+    assert '<person-said on="Sunday 2026-03-01">' in content
 
 
 async def test_a_session_that_goes_on_is_ended_anew_with_one_summary(talk: ConversationFixture) -> None:

@@ -30,7 +30,6 @@ from memcore.models.conversation import (
     FeedbackLabel,
     FeedbackSource,
     Owner,
-    SemanticCandidate,
     SessionFeedbackRecord,
 )
 from memcore.service.conversation import exported
@@ -110,14 +109,11 @@ def read(ledger: Ledger, place: Place, loader: TurnLoader) -> dict[str, object]:
     company, owner = place.company, place.owner
     kept, states = ledger.conversation, tuple(FactState)
     key = ids.session_key(company=company, session_id="s", **owner.model_dump())
-    similar = SemanticCandidate.model_validate(
-        {"category": "work", "subject": "User", "predicate": "SAYS", "object": "x", "evidence_quote": "x"}
-    )
     context = load(loader, owner)
     return {
         "load_turn": (context, context.messages()),
         "searchable": [each.entry for each in kept.searchable(company, owner)],
-        "colliding": kept.colliding(company, owner, [similar]),
+        "newest": kept.newest(company, owner, limit=9),
         "fact": kept.fact(company, owner, "f"),
         "facts": kept.facts(company, owner, states=states),
         "rules": kept.rules(company, owner, states=states),
@@ -177,7 +173,7 @@ def test_each_place_shows_its_own_and_nothing_else(ledger: Ledger, fillings: lis
 
 #: The calls that show a kind.
 SHOWN_BY = {
-    "fact": {"load_turn", "searchable", "colliding", "fact", "facts", "export"},
+    "fact": {"load_turn", "searchable", "newest", "fact", "facts", "export"},
     "rule": {"load_turn", "rules", "export"},
     "arc": {"load_turn", "arcs", "listed_arcs", "export"},
     "turn": {"export"},

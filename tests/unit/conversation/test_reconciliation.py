@@ -1,17 +1,21 @@
 """New facts and rules beside those that are known: what is decided here, what a model is asked, what it may say."""
 
+import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from support.ledger_records import COMPANY, StoppedClock
 from support.table_model import TableModel
 
 from memcore.config.conversation import ConversationConfig
 from memcore.conversation.extraction import Asker
-from memcore.conversation.reconciliation import MAX_SHOWN, Reconciled, reconcile, says_the_same
+from memcore.conversation.reconciliation import MAX_SHOWN, Likeness, Reconciled, reconcile, says_the_same
 from memcore.errors import RetryExhaustedError
+from memcore.ledger.conversation.memory import Embedded
+from memcore.llm.protocol import estimated_tokens
 from memcore.models.conversation import Fact, FactCategory, FactState, ProfileRule
 
 NOW = StoppedClock().now
@@ -44,10 +48,11 @@ async def reconciled(
     known_rules: Sequence[ProfileRule] = (),
     answer: Any = None,
     model: TableModel | None = None,
+    likeness: Likeness | None = None,
 ) -> Reconciled:
     model = model or TableModel(script=[] if answer is None else [answer, answer])
     asker = Asker(model=model, config=ConversationConfig(), company=COMPANY, agent_id="ada", run_id="turn-1")
-    return await reconcile(asker, facts, rules, known_facts=known_facts, known_rules=known_rules)
+    return await reconcile(asker, facts, rules, known_facts=known_facts, known_rules=known_rules, likeness=likeness)
 
 
 def verdict(action: str, *known: Any, confidence: Any = "high", number: Any = 1) -> dict[str, Any]:
@@ -124,6 +129,63 @@ async def test_of_many_known_ones_the_most_similar_are_shown() -> None:
     await reconciled([NEW], known_facts=[*many, near], model=model)
     content = model.asked[0].messages[1].content
     assert (content.count("<known-entry"), "I prefer water" in content) == (MAX_SHOWN, True)
+
+
+PLACE: dict[str, Any] = {"category": FactCategory.PLACE}
+LISBON = fact("lisbon", "I live in Lisbon", "Lisbon", predicate="LIVES_IN", at=OLD, **PLACE)
+PORTO = fact("porto", "We moved last month", "Porto in February 2026", predicate="MOVED_TO", **PLACE)
+
+
+async def test_a_change_that_has_another_relation_is_asked_about() -> None:
+    model = TableModel(script=[{"facts": [verdict("supersede", 1)], "rules": []}])
+    found = await reconciled([PORTO], known_facts=[LISBON, TEA], model=model)
+    assert found.commit.superseded == {"lisbon": "porto"}
+    content = model.asked[0].messages[1].content
+    assert ("LIVES_IN Lisbon" in content, "LIKES tea" in content) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("known", "cosine", "is_asked"),
+    [
+        (LISBON, None, False),
+        (LISBON, 0.6, True),
+        (LISBON, 0.4, False),
+        (fact("ana", "Ana lives in Lisbon", "Lisbon", subject="Ana", at=OLD, **PLACE), 0.9, False),
+        # Two words in common, beside those that all facts have.
+        (fact("words", "the flat in Porto has a garden", "garden of the flat", at=OLD), None, True),
+        (fact("word", "the garden", "garden", at=OLD), None, False),
+        (fact("lease", "I sold it", "flat", predicate="SOLD", at=OLD, category=FactCategory.EVENT), None, True),
+    ],
+)
+async def test_facts_of_any_category_are_asked_about_where_they_are_alike(
+    known: Fact, cosine: float | None, *, is_asked: bool
+) -> None:
+    new = fact("new", "I bought a flat in Porto", "flat in Porto", predicate="BOUGHT", category=FactCategory.EVENT)
+    vectors: dict[str, Embedded] = {}
+    if cosine is not None:
+        vectors[known.fact_id] = Embedded("hashing", np.array([cosine, math.sqrt(1 - cosine**2)], dtype=np.float32))
+        vectors["new"] = Embedded("hashing", np.array([1.0, 0.0], dtype=np.float32))
+    model = TableModel()
+    await reconciled([new], known_facts=[known], model=model, likeness=Likeness(vectors))
+    assert (model.purposes == ["reconcile"]) == is_asked
+
+
+def test_vectors_of_two_embedders_are_not_compared() -> None:
+    unit = np.array([1.0, 0.0], dtype=np.float32)
+    alike = Likeness({"lisbon": Embedded("old", unit), "porto": Embedded("new", unit)})
+    assert alike.cosine(LISBON, PORTO) == 0.0
+    assert Likeness({"lisbon": Embedded("a", unit), "porto": Embedded("a", 3 * unit)}).cosine(LISBON, PORTO) == 1.0
+    assert Likeness({"lisbon": Embedded("a", unit), "porto": Embedded("a", 0 * unit)}).cosine(LISBON, PORTO) == 0.0
+
+
+async def test_of_many_facts_that_many_may_collide_with_few_are_shown_of_each() -> None:
+    model = TableModel()
+    many = [fact(f"f{number}", f"thing {number}", f"thing {number}", at=OLD) for number in range(60)]
+    new = [fact(f"new{number}", f"other {number}", f"other {number}") for number in range(16)]
+    await reconciled(new, known_facts=many, model=model)
+    content = model.asked[0].messages[1].content
+    assert (content.count("<new-entry"), content.count("<known-entry")) == (16, 48)
+    assert sum(map(estimated_tokens, (each.content for each in model.asked[0].messages))) < 4_096
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """One person's five sessions, in five languages: what is kept, held and dropped is the same in each of them."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +22,25 @@ TRANSLATIONS = ROOT / "tests" / "fixtures" / "talks"
 
 LANGUAGES = ("en", *sorted(path.stem for path in TRANSLATIONS.iterdir()))
 
-#: By the relation of a new fact, what the model says of it beside the one that is known.
-VERDICTS = {
-    relation: {"facts": [{"number": 1, "action": action, "known": [1], "confidence": "high"}]}
-    for relation, action in (("LIVES_IN", "supersede"), ("HAS_SISTER", "bump"), ("IS_ALLERGIC_TO", "bump"))
-}
+#: By the relation of a new fact, what the model says of it beside one that is known of the same relation.
+ACTIONS = {"LIVES_IN": "supersede", "HAS_SISTER": "bump", "IS_ALLERGIC_TO": "bump"}
+
+_NEW = re.compile(r'<new-entry kind="fact" number="(\d+)">\n(.*)')
+_KNOWN = re.compile(r'<known-entry number="(\d+)">\n(.*)')
+
+
+def judged(content: str) -> dict[str, Any]:
+    """Return what a careful model says of new facts: of what it is shown, most has nothing to do with them."""
+    verdicts: list[dict[str, Any]] = []
+    for part in re.split(r"(?=<new-entry )", content):
+        new = _NEW.match(part)
+        relation = next((each for each in ACTIONS if new and f" {each} " in new[2]), None)
+        known = [int(number) for number, line in _KNOWN.findall(part) if relation and f" {relation} " in line]
+        if new and relation and known:
+            about = {"action": ACTIONS[relation], "known": known[:1], "confidence": "high"}
+            verdicts.append({"number": int(new[1]), **about})
+    return {"facts": verdicts, "rules": []}
+
 
 SHORT, LISTS = "Answer in short sentences.", "Write plans as lists."
 NURSE, HARBOUR, SWIMMING = "nurse at the harbour clinic", "harbour in the early morning", "swimming in the fjord"
@@ -226,7 +241,7 @@ async def lived(talk: ConversationFixture, script: Script, number: int) -> Becam
 async def talked(talk: ConversationFixture, script: Script, expected: Sequence[Became]) -> None:
     """Let all sessions take place; what becomes of each must be as expected."""
     began = talk.clock()
-    talk.table.reconcile = dict(VERDICTS)
+    talk.table.reconcile = {"new-entry": judged}
     for number, became in enumerate(expected):
         talk.clock.now = began + timedelta(days=script.days[number])
         assert await lived(talk, script, number) == became

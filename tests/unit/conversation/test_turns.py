@@ -32,7 +32,7 @@ async def test_a_turn_that_holds_nothing_asks_once_and_is_done(talk: Conversatio
     assert talk.table.purposes == ["extract"]
     assert (turn.state, turn.outcome) == ("done", turn.outcome)
     assert turn.outcome == {
-        "policy_version": "memtend-1",
+        "policy_version": "memtend-2",
         "semantic": {"extracted": 0, "held": [], "dropped": {}},
         "procedural": {"extracted": 0, "held": [], "dropped": {}},
         "refused": 0,
@@ -53,7 +53,7 @@ async def test_facts_and_rules_of_both_kinds_take_two_questions(talk: Conversati
     assert talk.table.purposes == ["extract", "policy"]
     kept = talk.facts()["Berlin"]
     assert (kept.turn_id, kept.session_id, kept.version, kept.confidence) == (turn.turn_id, "s-1", 1, "high")
-    assert (kept.policy_version, kept.reason) == ("memtend-1", "as the table says")
+    assert (kept.policy_version, kept.reason) == ("memtend-2", "as the table says")
     assert kept.created_at == turn.at
     assert [each.quotes for each in talk.rules().values()] == [("answer me briefly",)]
     assert turn.outcome is not None

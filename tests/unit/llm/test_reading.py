@@ -5,6 +5,8 @@ from contextlib import suppress
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.answer_wrappings import FORM_WRAPPINGS, TEXT_WRAPPINGS, THOUGHT
 from support.model_questions import FORMS, TEXTS, read_text
 from support.thorough import examples, sized
@@ -97,6 +99,8 @@ def test_an_empty_list_is_nothing(text: str) -> None:
         # Cut, in the answer and in the reasoning.
         '{"semantic": [], "procedural": [{"rule": "Answer',
         '{"semantic": [], "procedural": []',
+        '{"draft": {"semantic": [], "procedural": []}, "final": {"semantic": [{"category": "pla',
+        '{"draft": {"semantic": [], "procedural": []}, "final": {"semantic": [',
         '<think>Perhaps {"semantic": []}',
         '<think>Perhaps {"semantic": []}</think>I cannot say.',
         '<|channel|>analysis<|message|>Perhaps {"semantic": []}',
@@ -220,6 +224,21 @@ def test_hostile_texts_cost_time_by_their_length_alone() -> None:
         text = part * (chars // len(part))
         assert _seconds(text) < chars / 100_000, part
         assert _seconds(f"[{text}x]") < chars / 100_000, part
+
+
+_BITS = ('{"semantic": [', "]}", "\ud83d", '"\\ud83d"', "\0", "1e999", "-", "true", ",", ":", "\\u12", "/*", "1" * 999)
+_FRAGMENTS = st.sampled_from([*_HOSTILE, HOME % "Rome", *_BITS])
+
+
+@given(st.lists(_FRAGMENTS | st.text(max_size=6), max_size=12).map("".join))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    assert isinstance(free_text(text), str)
+    for form, _ in FORMS.values():
+        with suppress(UnreadAnswerError):
+            assert isinstance(read_form(text, form), form)
+    for purpose in TEXTS:
+        with suppress(UnreadAnswerError):
+            read_text(purpose, text)
 
 
 def test_an_answer_that_is_too_long_is_not_looked_at() -> None:
