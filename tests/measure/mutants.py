@@ -71,6 +71,7 @@ TESTS = {
         "tests/integration/backends/test_rankings.py", "tests/unit/backends/test_when.py",
         "tests/integration/backends/test_evidence.py", "tests/unit/backends/test_indexed_text.py",
     ),
+    "grounding": ("tests/unit/llm/test_grounding.py", "tests/unit/llm/test_grounded_paths.py"),
     "gate": ("tests/integration/maintenance/test_gate.py", "tests/integration/maintenance/test_on_mem0.py"),
     "succession": (
         "tests/contract/backends/test_succession.py", "tests/integration/jobs/test_intake.py",
@@ -276,7 +277,42 @@ MUTANTS: tuple[Mutant, ...] = (
         ("for each in sorted(records, key=lambda each: each.entry.created_at):", "for each in records:"),
     ),
     *_of(
+        "grounding",
+        ("if self._acts(plain):", "if False:"),
+        ("if said := self._of_itself(plain):", "if said := None:"),
+        ("if not self._asked.isdisjoint(_runs(words)):", "if False:"),
+        ("if any(not self._has_identifier(chunk) for chunk in plain.split()):", "if False:"),
+        ("if any(self._is_unknown_name(each, language) for each in capitals(plain)):", "if False:"),
+        ("if self.denies(plain, is_advice=kind is Kind.ADVICE):", "if False:"),
+        ("if self._has_too_many_words(plain, language, own_words):", "if False:"),
+        ("is_known = (month, day) in self.days if day else month in self.months", "is_known = True"),
+        ('if unit and units and "" not in units and unit not in units:', "if False:"),
+        ("if (fault := question.fault(text)) is not None:", "if (fault := None) is not None:"),
+        ("return None if _is_grounded(candidate, user_text) else Guard.UNGROUNDED", "return None"),
+        ("if (fault := grounds.fault(form.summary)) is not None:", "if (fault := None) is not None:"),
+        (
+            "found = [(sentence, grounds.fault(sentence)) for sentence in sentences]",
+            "found = [(sentence, None) for sentence in sentences]",
+        ),
+        (
+            'fault = ungrounded("\\n".join(texts), _sources_of(payload), instructions=_FORM, kind=Kind.ADVICE)',
+            "fault = None",
+        ),
+        (
+            "found = [(question, grounds.fault(question, kind=Kind.QUESTION)) for question in answer.questions]",
+            "found = [(question, None) for question in answer.questions]",
+        ),
+    ),
+    *_of(
         "gate",
+        (
+            'changed = {"zoom": False, "standing": Shown.ANY, "min_relevance": 0.0, **_WITHOUT_MODEL}',
+            'changed = {"standing": Shown.ANY, "min_relevance": 0.0, **_WITHOUT_MODEL}',
+        ),
+        (
+            "found += [probe] if is_shown and await self._is_searched(probe, shadow) else []",
+            "found += [probe] if is_shown else []",
+        ),
         ("missed = [probe for probe in probes if probe not in kept]", "missed = list[Probe]()"),
         ("is_refused = has_failed or figures.loss > self._config.max_loss", "is_refused = has_failed"),
         ("has_failed |= failed_before", "has_failed |= False"),

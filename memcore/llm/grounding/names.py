@@ -24,6 +24,9 @@ class Capital:
     before: str
 
 
+#: Beside a word they are parts of an identifier with it.
+_DIGITS = tuple("0123456789_")
+
 _TOKEN = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _BEGINS = re.compile(r"[.!?:;\u2026\u3002\n*\u2022\"\u201c\u201e\u00ab\u00bf\u00a1(\[]|^\s*-|\s-\s")
 
@@ -36,7 +39,8 @@ def capitals(plain: str) -> Iterator[Capital]:
         # "l'Adobe" and "O'Brien": what follows a short word and an apostrophe is the name.
         bare = word[2] if word[2][:1].isupper() else word[0]
         gap = plain[end : found.start()]
-        if bare[:1].isupper() and len(bare) > 1 and not (gap.endswith(tuple("0123456789_")) or _is_inside(gap)):
+        is_part = gap.endswith(_DIGITS) or plain[found.end() : found.end() + 1] in _DIGITS or _is_inside(gap)
+        if bare[:1].isupper() and len(bare) > 1 and not is_part:
             yield Capital(bare, is_first=not before or _BEGINS.search(gap) is not None, before=before)
         end, before = found.end(), fold(found[0])
 

@@ -125,7 +125,7 @@ PATHS: dict[str, tuple[str, Callable[[Ledger, Sequence[str], str], Awaitable[Kep
 }
 
 
-def _told(path: str, every: Iterable[tuple[Sequence[str], Any]]) -> list[tuple[Sequence[str], str]]:
+def _tried(path: str, every: Iterable[tuple[Sequence[str], Any]]) -> list[tuple[Sequence[str], str]]:
     """Return what is tried on a path.
 
     Advice may use other words: what only its words tell is left out. A question may, too, and its prompt is another.
@@ -142,7 +142,7 @@ def _told(path: str, every: Iterable[tuple[Sequence[str], Any]]) -> list[tuple[S
 @pytest.mark.parametrize("path", PATHS)
 async def test_nothing_that_its_sources_do_not_bear_out_is_kept(ledger: Ledger, path: str) -> None:
     name, keeps = PATHS[path]
-    every = _told(path, hostile(name))
+    every = _tried(path, hostile(name))
     kept = [text for sources, text in every if await keeps(ledger, sources, text) is not None]
     sys.stdout.write(f"{path}: {len(every)} hostile or wrong answers, kept: {len(kept)}\n")
     assert len(every) >= 60
