@@ -305,13 +305,15 @@ def _values(text: str) -> list[object]:
 
 #: What may stand on a list's line without saying anything.
 _MARKS = " \t\r`*.;,"
+_JSON = frozenset('{}[]"\\')
 
 
 def _stands_alone(text: str, found: Found) -> bool:
     """Whether a list has its lines for itself, but for a fence and words that end with a colon."""
     start, end = text.rfind("\n", 0, found.start) + 1, text.find("\n", found.end)
     before, after = text[start : found.start], text[found.end : None if end < 0 else end]
-    if len(before) + len(after) > _LINE_CHARS:
+    # With JSON around it, it is a part of what could not be read.
+    if len(before) + len(after) > _LINE_CHARS or not _JSON.isdisjoint(before + after):
         return False
     label = before.rpartition(":")[2].strip(_MARKS)
     return label.casefold() in {"", "json"} and not after.strip(_MARKS)

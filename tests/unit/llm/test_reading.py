@@ -101,6 +101,7 @@ def test_an_empty_list_is_nothing(text: str) -> None:
         '{"semantic": [], "procedural": []',
         '{"draft": {"semantic": [], "procedural": []}, "final": {"semantic": [{"category": "pla',
         '{"draft": {"semantic": [], "procedural": []}, "final": {"semantic": [',
+        r'[{"name": "answer", "arguments": "{\"semantic\": [],',
         '<think>Perhaps {"semantic": []}',
         '<think>Perhaps {"semantic": []}</think>I cannot say.',
         '<|channel|>analysis<|message|>Perhaps {"semantic": []}',
@@ -111,6 +112,18 @@ def test_an_empty_list_is_nothing(text: str) -> None:
 def test_what_cannot_be_read_is_no_nothing(text: str) -> None:
     with pytest.raises(UnreadAnswerError):
         read_form(text, ExtractedTurn)
+
+
+@pytest.mark.parametrize("purpose", FORMS)
+def test_an_answer_that_is_cut_is_read_whole_or_not_at_all(purpose: str) -> None:
+    form, make = FORMS[purpose]
+    rng = Random(f"cut {purpose}")
+    for name, wrapped in FORM_WRAPPINGS.items():
+        said = make(rng)
+        text = wrapped(said)
+        for _ in range(sized(4, thorough=100)):
+            with suppress(UnreadAnswerError):
+                assert read_form(text[: rng.randint(0, len(text))], form) == form.model_validate(said), name
 
 
 def test_of_several_values_the_last_one_of_the_form_wins() -> None:
