@@ -5,6 +5,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from datetime import date
 from enum import StrEnum
 
 from memcore.conversation import cues
@@ -107,8 +108,13 @@ def asked_to_forget(text: str, facts: Iterable[Fact]) -> tuple[str, ...]:
     return tuple(fact.fact_id for fact in facts if is_all or any(words.has_term(Words(fact.object)) for words in said))
 
 
-def before_policy(candidate: Candidate, *, user_text: str, control: Control | None) -> Guard | None:
-    """Return the guard that drops a candidate of a turn before the policy is asked; None where it may go on."""
+def before_policy(
+    candidate: Candidate, *, user_text: str, control: Control | None, said_on: date | None = None
+) -> Guard | None:
+    """Return the guard that drops a candidate of a turn before the policy is asked; None where it may go on.
+
+    ``said_on`` is the day of the turn: a date that it names as "last month" may be written out.
+    """
     if control is not None:
         return Guard.MEMORY_CONTROL
     if isinstance(candidate, SemanticCandidate) and candidate.predicate == MENTIONED_IN:
@@ -117,12 +123,12 @@ def before_policy(candidate: Candidate, *, user_text: str, control: Control | No
         return Guard.NO_QUOTE
     if _tells_secret(candidate, user_text):
         return Guard.SECRET
-    return None if _is_grounded(candidate, user_text) else Guard.UNGROUNDED
+    grounds = Grounds([user_text], said_on=[] if said_on is None else [said_on])
+    return None if _is_grounded(candidate, grounds) else Guard.UNGROUNDED
 
 
-def _is_grounded(candidate: Candidate, user_text: str) -> bool:
+def _is_grounded(candidate: Candidate, grounds: Grounds) -> bool:
     """Whether the turn says what a fact or a rule says, whatever its quote is."""
-    grounds = Grounds([user_text])
     if isinstance(candidate, ProceduralCandidate):
         return grounds.fault(candidate.rule, own_words=_OWN_WORDS_OF_RULE) is None
     terms = (candidate.subject, candidate.object)

@@ -196,7 +196,7 @@ class ExtractionService(ConversationService):
         dropped: dict[Layer, Counter[str]] = {layer: Counter() for layer in Layer}
         kept: list[tuple[int, Candidate]] = []
         for place, candidate in enumerate(extracted.candidates):
-            guard = guards.before_policy(candidate, user_text=user_text, control=turn.control)
+            guard = guards.before_policy(candidate, user_text=user_text, control=turn.control, said_on=turn.at.date())
             if guard is None:
                 kept.append((place, candidate))
             else:
