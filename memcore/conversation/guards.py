@@ -4,7 +4,8 @@
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from enum import StrEnum
 
 from memcore.conversation import cues
@@ -114,8 +115,23 @@ def in_own_words(candidate: Candidate, *, user_text: str) -> Candidate:
     return candidate if said is None else candidate.model_copy(update={"evidence_quote": said})
 
 
-def before_policy(candidate: Candidate, *, user_text: str, control: Control | None) -> Guard | None:
-    """Return the guard that drops a candidate of a turn before the policy is asked; None where it may go on."""
+def before_policy(
+    candidate: Candidate,
+    *,
+    user_text: str,
+    control: Control | None,
+    said_on: date | None = None,
+    beside: Sequence[str] = (),
+) -> Guard | None:
+    """Return the guard that drops a candidate of a turn before the policy is asked; None where it may go on.
+
+    Args:
+        candidate: a fact or a rule.
+        user_text: what the person says in the turn.
+        control: what the turn asks of the memory.
+        said_on: the day of the turn: a date that it names as "last month" may be written out.
+        beside: what the person said before, and what is known: whom "she" means in the turn.
+    """
     if control is not None:
         return Guard.MEMORY_CONTROL
     if isinstance(candidate, SemanticCandidate) and candidate.predicate == MENTIONED_IN:
@@ -124,17 +140,18 @@ def before_policy(candidate: Candidate, *, user_text: str, control: Control | No
         return Guard.NO_QUOTE
     if _tells_secret(candidate, user_text):
         return Guard.SECRET
-    return None if _is_grounded(candidate, user_text) else Guard.UNGROUNDED
+    days = [] if said_on is None else [said_on]
+    turn, grounds = Grounds([user_text], said_on=days), Grounds([user_text, *beside], said_on=days)
+    return None if _is_grounded(candidate, turn, grounds) else Guard.UNGROUNDED
 
 
-def _is_grounded(candidate: Candidate, user_text: str) -> bool:
-    """Whether the turn says what a fact or a rule says, whatever its quote is."""
-    grounds = Grounds([user_text])
+def _is_grounded(candidate: Candidate, turn: Grounds, grounds: Grounds) -> bool:
+    """Whether the person says what a fact or a rule says, whatever its quote is, and the turn does not deny it."""
     if isinstance(candidate, ProceduralCandidate):
         return grounds.fault(candidate.rule, own_words=_OWN_WORDS_OF_RULE) is None
     terms = (candidate.subject, candidate.object)
     said = f"{candidate.subject} {candidate.predicate.replace('_', ' ').lower()} {candidate.object}"
-    return not grounds.denies(said) and all(grounds.fault(term, own_words=_OWN_WORDS) is None for term in terms)
+    return not turn.denies(said) and all(grounds.fault(term, own_words=_OWN_WORDS) is None for term in terms)
 
 
 def after_policy(candidate: Candidate, decision: Decision, *, user_text: str) -> Decision:

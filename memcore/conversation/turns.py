@@ -197,12 +197,16 @@ class ExtractionService(ConversationService):
         """Ask what the turn holds and what becomes of it, and let the guards have the last word."""
         user_text = turn.user_text or ""
         known = self.ledger.conversation.newest(self.company, turn.owner, limit=MAX_KNOWN)
-        extracted = await extract(asker, _said(turn), before=self._before(turn), known=known)
+        before = self._before(turn)
+        extracted = await extract(asker, _said(turn), before=before, known=known)
+        beside = [*(each.person for each in before), *(f"{fact.subject}: {fact.object}" for fact in known)]
         dropped: dict[Layer, Counter[str]] = {layer: Counter() for layer in Layer}
         kept: list[tuple[int, Candidate]] = []
         for place, quoted in enumerate(extracted.candidates):
             candidate = guards.in_own_words(quoted, user_text=user_text)
-            guard = guards.before_policy(candidate, user_text=user_text, control=turn.control)
+            guard = guards.before_policy(
+                candidate, user_text=user_text, control=turn.control, said_on=turn.at.date(), beside=beside
+            )
             if guard is None:
                 kept.append((place, candidate))
             else:

@@ -288,7 +288,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("is_known = (month, day) in self.days if day else month in self.months", "is_known = True"),
         ('if unit and units and "" not in units and unit not in units:', "if False:"),
         ("if (fault := question.fault(text)) is not None:", "if (fault := None) is not None:"),
-        ("return None if _is_grounded(candidate, user_text) else Guard.UNGROUNDED", "return None"),
+        ("return None if _is_grounded(candidate, grounds) else Guard.UNGROUNDED", "return None"),
         ("if (fault := grounds.fault(form.summary)) is not None:", "if (fault := None) is not None:"),
         (
             "found = [(sentence, grounds.fault(sentence)) for sentence in sentences]",

@@ -21,6 +21,7 @@ from memcore.llm.grounding.words import (
     RELATIVE,
     UNITS,
     WEEKDAYS,
+    YEARLY,
 )
 
 
@@ -91,11 +92,14 @@ class Figures:
     words: set[str] = field(default_factory=set[str])
     said_on: set[date] = field(default_factory=set[date])
     is_relative: bool = False
+    is_yearly: bool = False
 
     def read(self, folded: str, *, languages: Sequence[str]) -> None:
         """Take in a source."""
         said = _Said.of(folded, languages)
-        self.is_relative |= RELATIVE.search(without_accents(folded)) is not None
+        bare = without_accents(folded)
+        self.is_relative |= RELATIVE.search(bare) is not None
+        self.is_yearly |= YEARLY.search(bare) is not None
         for forms, unit, _ in said.numbers:
             for value in forms:
                 self.numbers.setdefault(value, set()).add(unit)
@@ -150,7 +154,11 @@ class Figures:
         is_known = (month, day) in self.days if day else month in self.months
         if is_known and (not year or year in self.years or Decimal(year) in self.numbers):
             return True
-        return any((self.is_relative and _is_near(said, on)) or self._is_on_weekday(said, on) for on in self.said_on)
+        months = _NEAR_IN_YEARS if self.is_yearly else _NEAR_MONTHS
+        return any(
+            (self.is_relative and _is_near(said, on, months=months)) or self._is_on_weekday(said, on)
+            for on in self.said_on
+        )
 
     def _is_on_weekday(self, said: _Date, on: date) -> bool:
         """Whether "on Friday", said on a day, may mean a date."""
@@ -163,16 +171,17 @@ class Figures:
         )
 
 
-#: Days between the day on which something was said and a date that it may mean, and months where it names no day.
-_NEAR_DAYS, _NEAR_MONTHS = 62, 13
+#: Days between the day on which something was said and a date that it may mean; months where it names no day, and
+#: where a year or a season is spoken of.
+_NEAR_DAYS, _NEAR_MONTHS, _NEAR_IN_YEARS = 62, 2, 13
 
 
-def _is_near(said: _Date, on: date) -> bool:
+def _is_near(said: _Date, on: date, *, months: int) -> bool:
     """Whether "last month" or "two weeks ago", said on a day, may mean a date."""
     year, month, day = said
     for each in (year,) if year else (on.year - 1, on.year, on.year + 1):
         if not day:
-            if abs((each - on.year) * _MONTHS_IN_YEAR + month - on.month) <= _NEAR_MONTHS:
+            if abs((each - on.year) * _MONTHS_IN_YEAR + month - on.month) <= months:
                 return True
             continue
         with suppress(ValueError):

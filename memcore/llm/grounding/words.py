@@ -67,6 +67,12 @@ RELATIVE = re.compile(
     r"|今[日天年月週周]|昨[日天年]|明[日天年]|先[週月]|来[週月年]|去年|上[个周]|下[个周]|前"
 )
 
+#: Speak of a year or a season.
+YEARLY = re.compile(
+    r"\b(?:years?|jahr\w*|annees?|ans?|anos?|annos?|anni|jaar|jaren|spring|summer|autumn|winter|fruhling|sommer|herbst|"
+    r"printemps|ete|automne|hiver|primavera|verano|otono|invierno|estate|autunno|inverno|verao|лет\w*|год\w*)\b|[年春夏秋冬]"
+)
+
 #: Units that people write in several ways; each line is one unit.
 _UNITS = """
     % percent prozent procent pour-cent por-ciento per-cento porcento процент процента процентов パーセント

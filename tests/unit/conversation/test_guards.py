@@ -1,6 +1,7 @@
 """What the local guards make of a candidate, before the policy is asked and after it."""
 # ruff: noqa: RUF001  # letters of other scripts are meant
 
+from datetime import date
 from typing import Any, Literal
 
 import pytest
@@ -145,6 +146,21 @@ def test_a_password_or_a_key_is_never_kept(candidate: Candidate, text: str | Non
 )
 def test_what_only_sounds_like_a_secret_is_kept(quote: str) -> None:
     assert before_policy(fact(quote, object=quote), user_text=quote, control=None) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "guard"),
+    [
+        ("Porto in February 2026", None),
+        ("Porto in October 2026", Guard.UNGROUNDED),
+        ("Lisbon", Guard.UNGROUNDED),
+        ("no flat in Porto", Guard.UNGROUNDED),
+    ],
+)
+def test_a_fact_says_no_more_than_the_turn_and_may_write_its_date_out(given: str, guard: Guard | None) -> None:
+    said = "I moved to Porto last month, to a flat of my own."
+    candidate = fact(said, object=given)
+    assert before_policy(candidate, user_text=said, control=None, said_on=date(2026, 3, 1)) is guard
 
 
 # After the policy: facts
