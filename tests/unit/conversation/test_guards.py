@@ -166,6 +166,18 @@ def test_a_fact_says_no_more_than_the_turn_and_may_write_its_date_out(given: str
 # After the policy: facts
 
 
+@pytest.mark.parametrize(
+    ("beside", "guard"), [((), Guard.UNGROUNDED), (("My sister Mara called.",), None), (("Mara",), None)]
+)
+def test_whom_a_turn_means_may_stand_in_what_was_said_before(beside: tuple[str, ...], guard: Guard | None) -> None:
+    said = "She lives in Porto now."
+    candidate = fact(said, subject="Mara", object="Porto")
+    assert before_policy(candidate, user_text=said, control=None, beside=beside) is guard
+    # What the turn itself denies is no fact, whatever was said before.
+    denied = "She does not live in Porto."
+    assert before_policy(fact(denied, subject="Mara", object="Porto"), user_text=denied, control=None, beside=beside)
+
+
 def test_a_decision_that_no_guard_objects_to_stays_as_it_is() -> None:
     for what in WriteDecision:
         for candidate in (fact(), rule()):
