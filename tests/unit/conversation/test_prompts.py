@@ -113,6 +113,12 @@ async def test_a_turn_is_asked_about_with_the_turns_before_it_and_what_is_known(
     assert "in another talk" not in content
 
 
+async def test_what_was_said_later_is_not_shown(talk: ConversationFixture) -> None:
+    first, _ = talk.said("I live in Berlin"), talk.said("I moved to Rome")
+    await talk.extraction().run(first)
+    assert "Rome" not in talk.table.asked[0].messages[1].content
+
+
 async def test_a_fact_that_is_quoted_from_what_was_said_before_is_not_kept(talk: ConversationFixture) -> None:
     await talk.drawn("I live in Berlin")
     talk.table.extract["there"] = extracted(fact("I live in Berlin", "Berlin"))
