@@ -71,6 +71,11 @@ def test_a_usual_turn_leaves_tokens_for_its_answer_whatever_is_around_it(words: 
         assert prompt_of(content) <= PROMPT_TOKENS <= CONTEXT_TOKENS - ANSWER_TOKENS
         assert person.strip() in content
         assert all(f"</{tag}>" in content for tag in (TAG_AGENT, TAG_KNOWN_FACTS))
+    # Of a longer one there are tokens left for what is known, and none for what was said before.
+    person = words * (4 * 1_200 // len(words.encode()))
+    content = content_of(said(person), before=before, known=known)
+    assert prompt_of(content) <= PROMPT_TOKENS
+    assert f"</{TAG_KNOWN_FACTS}>" in content
 
 
 def test_of_a_long_turn_nothing_is_cut_and_what_is_around_it_is_left_out() -> None:
