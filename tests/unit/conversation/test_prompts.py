@@ -71,6 +71,11 @@ def test_a_usual_turn_leaves_tokens_for_its_answer_whatever_is_around_it(words: 
         assert prompt_of(content) <= PROMPT_TOKENS <= CONTEXT_TOKENS - ANSWER_TOKENS
         assert person.strip() in content
         assert all(f"</{tag}>" in content for tag in (TAG_AGENT, TAG_KNOWN_FACTS))
+    # Of a longer one there are tokens left for what is known, and none for what was said before.
+    person = words * (4 * 1_200 // len(words.encode()))
+    content = content_of(said(person), before=before, known=known)
+    assert prompt_of(content) <= PROMPT_TOKENS
+    assert f"</{TAG_KNOWN_FACTS}>" in content
 
 
 def test_of_a_long_turn_nothing_is_cut_and_what_is_around_it_is_left_out() -> None:
@@ -111,6 +116,12 @@ async def test_a_turn_is_asked_about_with_the_turns_before_it_and_what_is_known(
     assert "Noted" in content
     assert "User LIVES_IN Berlin" in content
     assert "in another talk" not in content
+
+
+async def test_what_was_said_later_is_not_shown(talk: ConversationFixture) -> None:
+    first, _ = talk.said("I live in Berlin"), talk.said("I moved to Rome")
+    await talk.extraction().run(first)
+    assert "Rome" not in talk.table.asked[0].messages[1].content
 
 
 async def test_a_fact_that_is_quoted_from_what_was_said_before_is_not_kept(talk: ConversationFixture) -> None:
