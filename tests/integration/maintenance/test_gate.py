@@ -141,8 +141,13 @@ async def test_nothing_is_refused_where_nothing_is_judged_or_all_may_be_lost(
 
 @pytest.mark.parametrize("zoom", [False, True])
 async def test_the_archive_does_not_answer_for_a_summary(
-    make_maintenance_fixture: MakeMaintenanceFixture, zoom: bool
+    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch, zoom: bool
 ) -> None:
+    async def searched(*_: object) -> bool:
+        return True
+
+    # Search has no archive: what is to be seen is the prompt.
+    monkeypatch.setattr(Gate, "_is_searched", searched)
     world = await filled(make_maintenance_fixture)
     run = world.plan_run()
     await service(world, Writes(), retrieval=MemoryRetrievalConfig(zoom=zoom)).run(run.run_id)
