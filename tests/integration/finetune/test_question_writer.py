@@ -157,7 +157,7 @@ def test_a_spent_budget_ends_the_questions_of_its_owner_alone(asker: Asker) -> N
     [
         "I would rather not.",
         '{"questions": []}',
-        '["Who?"]',
+        "[7]",
         '{"questions": ["a\\u0000b"]}',
         '{"questions": ["' + "x" * 201 + '"]}',
         '{"questions": ["Who?"], "scope": "org"}',

@@ -138,7 +138,7 @@ async def test_a_code_fence_around_the_answer_is_no_second_question(stub: StubLL
     assert len(stub.log()) == 1
 
 
-@pytest.mark.parametrize("fault", [Fault.BAD_JSON, Fault.OTHER_JSON, Fault.BLANK, Fault.CUT, Fault.OVER_LONG])
+@pytest.mark.parametrize("fault", [Fault.BAD_JSON, Fault.OTHER_JSON, Fault.BLANK, Fault.CUT])
 async def test_an_answer_of_another_form_is_mended_and_both_are_paid(
     stub: StubLLM, open_context: OpenContext, ledger: Ledger, clock: StoppedClock, fault: Fault
 ) -> None:

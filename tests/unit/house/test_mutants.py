@@ -1,4 +1,5 @@
-from measure.mutants import MUTANTS, TESTS, places
+from measure.mutants import places
+from measure.mutations import MUTANTS, TESTS
 from support.repository import ROOT
 
 
