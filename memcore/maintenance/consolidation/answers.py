@@ -152,26 +152,29 @@ class AnsweringModel:
 
     async def _answer(self, question: Question, by: Attribution, key: str) -> Completion:
         request = await question.request()
-        completion = await self._model.ask(request, by=by, key=key)
-        if completion.is_cut or len(completion.text) > question.max_chars:
-            completion = await self._model.ask(_shorter(request, question.max_tokens), by=by, key=f"{key}:shorter")
-        if completion.is_cut or len(completion.text) > question.max_chars:
+        answer = _cleaned(await self._model.ask(request, by=by, key=key))
+        if _is_too_long(answer, question):
+            shorter = _shorter(request, question.max_tokens)
+            answer = _cleaned(await self._model.ask(shorter, by=by, key=f"{key}:shorter"))
+        if _is_too_long(answer, question):
             raise UnusableAnswerError("the answer is longer than allowed, and so is the second one")
-        text = _text_of(completion)
-        if (fault := question.fault(text)) is not None:
-            again = await self._model.ask(_grounded(request, fault), by=by, key=f"{key}:grounded")
-            text = _text_of(again)
-            if again.is_cut or len(text) > question.max_chars or (fault := question.fault(text)) is not None:
+        if not answer.text:
+            raise UnusableAnswerError("the answer is blank")
+        if (fault := question.fault(answer.text)) is not None:
+            answer = _cleaned(await self._model.ask(_grounded(request, fault), by=by, key=f"{key}:grounded"))
+            if _is_too_long(answer, question) or (fault := question.fault(answer.text)) is not None:
                 raise UnusableAnswerError(f"asked for twice, and not kept: {fault}")
-        return completion.model_copy(update={"text": text})
+        return answer
 
 
-def _text_of(completion: Completion) -> str:
+def _cleaned(completion: Completion) -> Completion:
     # PostgreSQL, and the columns of stock mem0, take no NUL.
-    text = free_text(completion.text.replace("\0", ""))
-    if not text:
-        raise UnusableAnswerError("the answer is blank")
-    return text
+    return completion.model_copy(update={"text": free_text(completion.text.replace("\0", ""))})
+
+
+def _is_too_long(answer: Completion, question: Question) -> bool:
+    # Without its reasoning, which may be as long as it likes where the server does not cut it.
+    return answer.is_cut or len(answer.text) > question.max_chars
 
 
 def _grounded(request: CompletionRequest, fault: Fault) -> CompletionRequest:

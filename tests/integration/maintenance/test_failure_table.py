@@ -159,6 +159,21 @@ async def test_passing_trouble_is_retried_then_the_beginnings_stand_in_and_the_o
     await world.check_balance()
 
 
+async def test_a_long_reasoning_before_an_answer_makes_it_no_long_answer(
+    make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect
+) -> None:
+    world = await filled(make_maintenance_fixture)
+    connect(world)
+    said = "The harbour crane was painted on Monday; Ada asked for the night shift; berth 7 is closed until spring."
+    stub.order(Scripted(fault=Fault.SAY, times=None, text=f"<think>{'hm ' * 20_000}</think>\n\n{said}"))
+
+    assert isinstance((await maintenance_run(world))[0], Done)
+
+    assert len(stub.log()) == 1
+    [summary] = await world.summaries()
+    assert summary.entry.content == said
+
+
 async def test_a_refused_connection_counts_as_passing(
     make_maintenance_fixture: MakeMaintenanceFixture, connect: Connect
 ) -> None:
