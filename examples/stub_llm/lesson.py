@@ -64,10 +64,14 @@ def _of_failure(facts: Mapping[str, str], calls: Sequence[str]) -> dict[str, Any
 
 def _of_success(facts: Mapping[str, str], calls: Sequence[str]) -> dict[str, Any]:
     tools = list(dict.fromkeys(calls))[:_TOOLS]
-    chain = ", then ".join(tools) or "no tool"
+    if not tools:
+        chain, ended, there = "tools: none", "A way of working without tools ended well.", "there are no tools"
+    else:
+        chain = ", then ".join(tools)
+        ended, there = f"A way of working that ended well: {chain}.", f"{' and '.join(tools)} are there"
     return {
-        "discovery": f"A way of working that ended well: {chain}.",
-        "condition": f"A task is of a kind for which {' and '.join(tools) or 'no tool'} are there.",
+        "discovery": ended,
+        "condition": f"A task is of a kind for which {there}.",
         "action": f"Call {chain}.",
         "rationale": f"A task ended well after {facts.get('turn_count', '0')} turns with these tools in this order.",
         "execution_steps": [f"Call {tool}." for tool in tools],

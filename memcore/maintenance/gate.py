@@ -2,8 +2,8 @@
 
 Probes are questions on the words that tell an original from the agent's other memories: names, numbers, dates, rare
 words; and, where the policy says so, those that were asked before and those that a model asks for. Each is asked of a
-shadow of the agent's memories, with and without the replacement, through the product's own search, and through its
-ranking and packing of a prompt; what was replaced may not answer from the archive.
+shadow of the agent's memories, with and without the replacement, through the product's own ranking and packing; and
+where a model wrote the replacement, with the archive closed and through search too.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ from typing import cast
 
 from memcore.backends.evidence import terms_of
 from memcore.backends.fusion import weighted_rankings
-from memcore.backends.protocol import MemoryBackend, vector_backend_of
+from memcore.backends.protocol import MemoryBackend, archive_index_of, vector_backend_of
 from memcore.config.maintenance import GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import AnswerMissingError
@@ -35,11 +35,14 @@ from memcore.maintenance.probes import (
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.maintenance.shadow import ShadowMemories
 from memcore.models.answers import Shown
-from memcore.models.memory import MemoryQuery
+from memcore.models.memory import ABSTRACTIVE_TAG, SYNTHESIZED_TAG, MemoryQuery
 from memcore.records import ArchivedCopy, MemoryRecord
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import noting_degraded
 from memcore.untrusted_text import TAG_MEMORY_ENTRY
+
+#: Tags of what a model wrote.
+_MODELS = frozenset({SYNTHESIZED_TAG, ABSTRACTIVE_TAG})
 
 #: The gate compares two searches of one kind, many times: a model would cost much and answer each time differently.
 _WITHOUT_MODEL = {"retriever": "flat", "query_specific_rerank_enabled": False}
@@ -104,14 +107,15 @@ class Gate:
         self._snapshot = snapshot
         self._config = config
         self._answers = answers if asks_model(snapshot.policy) else None
-        # The archive is closed: what was replaced may not answer for what replaces it. Nor is anything held back: a
-        # drawn question may have little evidence, and a group would stay by chance.
-        changed = {"zoom": False, "standing": Shown.ANY, "min_relevance": 0.0, **_WITHOUT_MODEL}
+        # A store without an index of archived memories finds none in a prompt.
+        has_archive = archive_index_of(snapshot.backend) is not None
+        # Nor is anything held back: a drawn question may have little evidence, and a group would stay by chance.
+        least = {"standing": Shown.ANY, "min_relevance": 0.0}
+        changed = {"zoom": retrieval.zoom and has_archive, **least, **_WITHOUT_MODEL}
         self._retrieval = retrieval.model_copy(update=changed)
         self._backend = vector_backend_of(snapshot.backend) if config.enabled else None
         self._recorded: dict[str, list[tuple[int, int, str]]] = {}
         self._shadow: ShadowMemories | None = None
-        self._prompts: ContextInjectionStrategy | None = None
         self._judged = 0
 
     async def judge(
@@ -125,13 +129,10 @@ class Gate:
         if self._backend is None or summary.is_lossless:
             return None
         agent_id = self._snapshot.agent_id
-        if self._shadow is None or self._prompts is None:
+        if self._shadow is None:
             self._recorded = self._read_recorded()
             self._shadow = await ShadowMemories.of(self._backend, agent_id)
-            self._prompts = ContextInjectionStrategy(
-                backend=cast("MemoryBackend", self._shadow), config=self._retrieval, clock=lambda: self._snapshot.now
-            )
-        shadow, prompts = self._shadow, self._prompts
+        shadow, is_written = self._shadow, not _MODELS.isdisjoint(summary.entry.metadata.tags)
         if summary in shadow:
             # Stored by an earlier run, of the same sources, which the agent has stored once more.
             return None
@@ -150,14 +151,14 @@ class Gate:
             terms[probe.question].add(probe.answer)
         await shadow.ask(terms)
         made = await self._replace(shadow, sources, replace(summary, vectors=None))
-        kept, has_failed = await self._found(probes, shadow, prompts)
+        kept, has_failed = await self._found(probes, shadow, is_written=is_written)
         # What is found with the replacement is not lost; of the rest, what was found without it.
         missed = [probe for probe in probes if probe not in kept]
         lost: list[Probe] = []
         if missed or has_failed:
             shadow.drop_last()
             shadow.restore(source_ids)
-            lost, failed_before = await self._found(missed, shadow, prompts)
+            lost, failed_before = await self._found(missed, shadow, is_written=is_written)
             has_failed |= failed_before
         figures = GateFigures(probes=len(probes), found_before=len(kept) + len(lost), found_after=len(kept))
         is_refused = has_failed or figures.loss > self._config.max_loss
@@ -228,9 +229,17 @@ class Gate:
         return probes_in(reply.text or "", sources)
 
     async def _found(
-        self, probes: Sequence[Probe], shadow: ShadowMemories, prompts: ContextInjectionStrategy
+        self, probes: Sequence[Probe], shadow: ShadowMemories, *, is_written: bool
     ) -> tuple[list[Probe], bool]:
-        """Return the probes that search and a prompt answer, and whether a part of any prompt failed."""
+        """Return the probes that a prompt answers, and whether a part of any prompt failed.
+
+        Of a text that a model wrote, the archive is closed, so that what was replaced does not answer for what replaces
+        it, and search must answer too. Sentences kept word for word are judged as agents see them.
+        """
+        config = self._retrieval.model_copy(update={"zoom": False}) if is_written else self._retrieval
+        prompts = ContextInjectionStrategy(
+            backend=cast("MemoryBackend", shadow), config=config, clock=lambda: self._snapshot.now
+        )
         found: list[Probe] = []
         with noting_degraded() as failed:
             for probe in probes:
@@ -238,5 +247,6 @@ class Gate:
                     self._snapshot.agent_id, probe.question, self._config.prompt_tokens
                 )
                 is_shown = any(answers(message.content, probe) for message in messages[1:])
-                found += [probe] if is_shown and await self._is_searched(probe, shadow) else []
+                is_found = is_shown and (not is_written or await self._is_searched(probe, shadow))
+                found += [probe] if is_found else []
         return found, bool(failed)

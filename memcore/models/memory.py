@@ -47,7 +47,7 @@ LESSON_SECTIONS = ("DISCOVERY", "CONDITION", "ACTION", "RATIONALE", "EXECUTION")
 CONDENSED_TAG = "condensed"
 
 #: Tag of a summary that a model wrote.
-SYNTHESIZED_TAG = "llm-synthesized"
+SYNTHESIZED_TAG, ABSTRACTIVE_TAG = "llm-synthesized", "mode:abstractive"
 
 #: Tag of a summary that was to be a model's and could not.
 FALLBACK_TAG = "concat-fallback"

@@ -261,7 +261,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("if self._has_too_many_words(plain, language, own_words):", "if False:"),
         ("is_known = (month, day) in self.days if day else month in self.months", "is_known = True"),
         ('if unit and units and "" not in units and unit not in units:', "if False:"),
-        ("if (fault := question.fault(text)) is not None:", "if (fault := None) is not None:"),
+        ("if (fault := question.fault(answer.text)) is not None:", "if (fault := None) is not None:"),
         ("return None if _is_grounded(candidate, turn, grounds) else Guard.UNGROUNDED", "return None"),
         ("if (fault := grounds.fault(form.summary)) is not None:", "if (fault := None) is not None:"),
         (
@@ -280,12 +280,12 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "gate",
         (
-            'changed = {"zoom": False, "standing": Shown.ANY, "min_relevance": 0.0, **_WITHOUT_MODEL}',
-            'changed = {"standing": Shown.ANY, "min_relevance": 0.0, **_WITHOUT_MODEL}',
+            'config = self._retrieval.model_copy(update={"zoom": False}) if is_written else self._retrieval',
+            "config = self._retrieval",
         ),
         (
-            "found += [probe] if is_shown and await self._is_searched(probe, shadow) else []",
-            "found += [probe] if is_shown else []",
+            "is_found = is_shown and (not is_written or await self._is_searched(probe, shadow))",
+            "is_found = is_shown",
         ),
         ("missed = [probe for probe in probes if probe not in kept]", "missed = list[Probe]()"),
         ("is_refused = has_failed or figures.loss > self._config.max_loss", "is_refused = has_failed"),

@@ -38,6 +38,9 @@ from workers.celery_task import perform
 #: More than any run needs.
 MOST_CALLS = 12
 
+#: What the lesson says that the fake model draws.
+LESSON_TEXT = "Look at the disk first. Move old exports away. An import fails at night."
+
 DENSE = (
     "ERR_4711 at 10.0.0.{n}:5432; retry={n}; see https://example.com/run/{n} and /var/log/import-{n}.log. "
     "CPU 9{n}%, p99 = 12{n} ms, build 1.4.{n}, commit 9f3c2a{n}, queue=orders, limit=500, MAX_RETRIES=3.\n"
@@ -247,7 +250,7 @@ def compression(place: Place, policy: Policy) -> object:
     """What a model makes of raw experience."""
     model = Teacher()
     with context_fixture(place, policy, model=model) as made:
-        made.ledger.experiences.append(COMPANY, experience("e", output="The disk was full. " * 40))
+        made.ledger.experiences.append(COMPANY, experience("e", output=f"{LESSON_TEXT} The disk was full. " * 20))
         made.ledger.compressions.request_for(COMPANY, AGENT)
         outcome = made.job_context.run(made.job_context.service(CompressionService).run(AGENT)).outcome
         asked = [(str(each.model), each.temperature, each.max_tokens) for each in model.asked]

@@ -9,6 +9,7 @@ COMPANY_WIDE = (
     "/v1/audit",
     "/v1/dead-letters",
     "/v1/maintenance",
+    "/v1/models",
     "/v1/org",
     "/v1/runs:release",
     "/v1/skill-cycles",

@@ -19,7 +19,7 @@ from memcore.maintenance.consolidation.llm import (
 )
 from memcore.maintenance.consolidation.strategy import SummaryDraft, beginning
 from memcore.models.archival import ArchivalMode
-from memcore.models.memory import FALLBACK_TAG
+from memcore.models.memory import ABSTRACTIVE_TAG, FALLBACK_TAG
 from memcore.records import MemoryRecord
 from memcore.telemetry.events import Event
 
@@ -217,6 +217,6 @@ class AbstractiveSummarizationOp:
         )
         return SummaryDraft(
             content=_SEPARATOR.join(texts),
-            tags=("mode:abstractive", *([FALLBACK_TAG] if fell_back else [])),
+            tags=(ABSTRACTIVE_TAG, *([FALLBACK_TAG] if fell_back else [])),
             mode=ArchivalMode.ABSTRACTIVE,
         )

@@ -67,6 +67,7 @@ FIRST = DAWN - timedelta(days=400)
 EVER = Window(since=FIRST, until=DAWN + timedelta(days=400), min_agents=1)
 QUESTION, PART = f"question of {COMPANY}", f"night of {COMPANY}.0"
 COMPRESSION = ids.compression_id(company=COMPANY, agent_id=AGENT)
+NOTES = ids.search_notes_id(company=COMPANY, agent_id=AGENT)
 CYCLE_ID = ids.cycle_id(company=COMPANY, planned_at=DAWN.isoformat())
 
 Call = Callable[[Ledger, StoppedClock, str], object]
@@ -140,7 +141,10 @@ def _heard(say: Callable[[], object]) -> object:
 
 
 #: The parts of the ledger that are kinds of work.
-KINDS = ("answers", "compressions", "lessons", "runs", "sessions", "skill_cycles", "syntheses", "turns", "erasures")
+KINDS = (
+    *("answers", "compressions", "note_writing", "lessons", "runs", "sessions", "skill_cycles", "syntheses", "turns"),
+    "erasures",
+)
 
 
 def _held(ledger: Ledger, part: str) -> tuple[str, str]:
@@ -278,12 +282,21 @@ WRITES: dict[str, Call] = {
     "consolidation_groups.expire": lambda ledger, clock, c: ledger.consolidation_groups.expire(
         c, before=clock() + 400 * DAY
     ),
+    "model_servers.keep": lambda ledger, _, c: ledger.model_servers.keep(c, "m", server="s", body={"of": c}),
+    "model_servers.forget": lambda ledger, _, c: ledger.model_servers.forget(c, "m"),
     "compressions.request_for": lambda ledger, _, c: ledger.compressions.request_for(c, AGENT),
     "compressions.finish": lambda ledger, _, c: _heard(
         lambda: ledger.compressions.finish(c, *_held(ledger, "compressions"))
     ),
     "compressions.skip": lambda ledger, _, c: _heard(
         lambda: ledger.compressions.skip(c, *_held(ledger, "compressions"), "no")
+    ),
+    "note_writing.request_for": lambda ledger, _, c: ledger.note_writing.request_for(c, AGENT),
+    "note_writing.finish": lambda ledger, _, c: _heard(
+        lambda: ledger.note_writing.finish(c, *_held(ledger, "note_writing"))
+    ),
+    "note_writing.skip": lambda ledger, _, c: _heard(
+        lambda: ledger.note_writing.skip(c, *_held(ledger, "note_writing"), "no")
     ),
     "experiences.append": lambda ledger, _, c: ledger.experiences.append(c, EXPERIENCE),
     "experiences.mark": lambda ledger, _, c: ledger.experiences.mark(c, AGENT, EXPERIENCE.id, reason="too weak"),
@@ -405,8 +418,12 @@ VIEWS: dict[str, Call] = {
     "answers.item": lambda ledger, _, c: ledger.answers.item(c, QUESTION),
     "syntheses.get": lambda ledger, _, c: ledger.syntheses.get(c, PART),
     "syntheses.item": lambda ledger, _, c: ledger.syntheses.item(c, PART),
+    "model_servers.learnt": lambda ledger, _, c: ledger.model_servers.learnt(c, "m", server="s"),
+    "usage.failing": lambda ledger, _, c: ledger.usage.failing(c, without="p"),
     "compressions.get": lambda ledger, _, c: ledger.compressions.get(c, COMPRESSION),
     "compressions.item": lambda ledger, _, c: _heard(lambda: ledger.compressions.item(c, COMPRESSION)),
+    "note_writing.get": lambda ledger, _, c: ledger.note_writing.get(c, NOTES),
+    "note_writing.item": lambda ledger, _, c: _heard(lambda: ledger.note_writing.item(c, NOTES)),
     "syntheses.away": lambda ledger, _, c: ledger.syntheses.away(c),
     "syntheses.of_run": lambda ledger, _, c: ledger.syntheses.of_run(c, f"night of {COMPANY}"),
     "experiences.count": lambda ledger, _, c: ledger.experiences.count(c, AGENT),

@@ -30,7 +30,7 @@ from memcore.maintenance.gate import Gate
 from memcore.maintenance.probes import MOST_PROBES
 from memcore.maintenance.service import MaintenanceService
 from memcore.maintenance.shadow import ShadowMemories
-from memcore.models.memory import MemoryQuery
+from memcore.models.memory import ABSTRACTIVE_TAG, SYNTHESIZED_TAG, MemoryQuery
 from memcore.records import MemoryRecord
 
 #: Facts of which nothing can be left out, and their namespace.
@@ -50,17 +50,18 @@ NO_ZOOM = MemoryRetrievalConfig(zoom=False)
 class Writes:
     """Writes a summary of its choice: all facts, or nothing that anybody would ask for."""
 
-    def __init__(self, *, lossless: bool = False) -> None:
+    def __init__(self, *, lossless: bool = False, tags: tuple[str, ...] = ()) -> None:
         self.asked: list[Sequence[str]] = []
         self._lossless = lossless
+        self._tags = tags
 
     async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
         del kept
         self.asked.append([source.entry.id for source in sources])
         texts = [source.entry.content for source in sources]
         if sources[0].entry.namespace == "talk":
-            return SummaryDraft(content="\n".join(texts))
-        return SummaryDraft(content="Several things were said.", is_lossless=self._lossless)
+            return SummaryDraft(content="\n".join(texts), tags=self._tags)
+        return SummaryDraft(content="Several things were said.", tags=self._tags, is_lossless=self._lossless)
 
 
 async def filled(make: MakeMaintenanceFixture, gate: GateConfig | None = None) -> MaintenanceFixture:
@@ -139,9 +140,19 @@ async def test_nothing_is_refused_where_nothing_is_judged_or_all_may_be_lost(
     assert not world.run(run.run_id).counts.get("gate_refused")
 
 
+async def test_with_the_archive_in_prompts_nothing_is_lost(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = await filled(make_maintenance_fixture)
+    run = world.plan_run()
+    await service(world, Writes(), retrieval=MemoryRetrievalConfig()).run(run.run_id)
+    counts = world.run(run.run_id).counts
+    assert counts["gate_found_before"] == counts["gate_found_after"] > 0
+    assert counts["summaries"] == 2
+
+
+@pytest.mark.parametrize("tag", [SYNTHESIZED_TAG, ABSTRACTIVE_TAG])
 @pytest.mark.parametrize("zoom", [False, True])
-async def test_the_archive_does_not_answer_for_a_summary(
-    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch, zoom: bool
+async def test_the_archive_does_not_answer_for_what_a_model_wrote(
+    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch, tag: str, zoom: bool
 ) -> None:
     async def searched(*_: object) -> bool:
         return True
@@ -150,7 +161,7 @@ async def test_the_archive_does_not_answer_for_a_summary(
     monkeypatch.setattr(Gate, "_is_searched", searched)
     world = await filled(make_maintenance_fixture)
     run = world.plan_run()
-    await service(world, Writes(), retrieval=MemoryRetrievalConfig(zoom=zoom)).run(run.run_id)
+    await service(world, Writes(tags=(tag,)), retrieval=MemoryRetrievalConfig(zoom=zoom)).run(run.run_id)
     counts = world.run(run.run_id).counts
     assert counts["gate_found_before"] > counts["gate_found_after"]
     assert (counts["gate_refused"], counts["summaries"]) == (1, 1)
@@ -160,13 +171,14 @@ async def test_what_a_prompt_shows_and_search_does_not_is_not_found(
     make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = await filled(make_maintenance_fixture)
-    assert (await service(world, Writes()).plan(AGENT)).gate is not None
+    written = Writes(tags=(SYNTHESIZED_TAG,))
+    assert (await service(world, written).plan(AGENT)).gate is not None
 
     async def unseen(*_: object) -> bool:
         return False
 
     monkeypatch.setattr(Gate, "_is_searched", unseen)
-    plan = await service(world, Writes()).plan(AGENT)
+    plan = await service(world, written).plan(AGENT)
     assert plan.gate is not None
     assert (plan.gate.found_before, plan.gate.found_after) == (0, 0)
 

@@ -21,7 +21,7 @@ from support.model_runs import LLM
 
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.config import Mem0Config
-from memcore.config.maintenance import ConsolidationConfig, GateConfig, PruningConfig, RetentionConfig
+from memcore.config.maintenance import ConsolidationConfig, PruningConfig, RetentionConfig
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import RetryExhaustedError
 from memcore.jobs import Done
@@ -59,8 +59,6 @@ async def mem0_world(
 
 async def test_a_run_its_undo_and_the_undo_of_that_are_exact_on_the_real_store(mem0_world: MaintenanceFixture) -> None:
     world = mem0_world
-    # What is lost here is not the question.
-    world.policy = world.policy.model_copy(update={"gate": GateConfig(enabled=False)})
     records = [
         *(memory(n, days_old=100 + n, content=f"an old note about topic {n}") for n in range(1, 4)),
         *(memory(n, days_old=60 - n, content=f"the deploy of service {n} took {n} minutes") for n in range(4, 30)),
