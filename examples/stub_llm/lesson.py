@@ -49,8 +49,8 @@ def _of_failure(facts: Mapping[str, str], calls: Sequence[str]) -> dict[str, Any
         "discovery": f"{kind} stops with {trouble} at {tool}: end the cause before the call is repeated.",
         "condition": f"{kind} fails with {category} ({trouble}) when it calls {tool}.",
         "action": f"Do not repeat {tool} at once: find what causes {trouble} and end it, then call {tool} once more.",
-        "rationale": f"It ended with {_line(facts['termination_reason'])} after {facts.get('turn_count', '0')} turns. "
-        f"What was reported: {message or 'nothing'}",
+        "rationale": f"It ended with {_line(facts['termination_reason'])} after {facts.get('turn_count', '0')} turns."
+        + (f" What was reported: {message}" if message else ""),
         "execution_steps": [
             f"Read what {tool} reports and make sure that it is {trouble}.",
             f"Find what causes {trouble}, and end it.",

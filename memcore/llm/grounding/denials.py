@@ -58,6 +58,8 @@ class Statements:
 
     def _denies(self, clause: "_Clause", *, is_advice: bool) -> bool:
         """Whether a clause of the sources about the same says it with a negation, and this one without, or reversed."""
+        if is_advice and clause.is_warning:
+            return False
         shared: dict[int, int] = {}
         for word in clause.words:
             for place in self._by_word.get(word, ()):
@@ -101,12 +103,14 @@ class _Clause:
 
     Attributes:
         kept: those that are themselves denied: "did not cancel".
+        is_warning: it says what not to do, which nobody need have done: "do not repeat the call at once".
     """
 
     words: frozenset[str]
     is_negative: bool
     taken: frozenset[str]
     kept: frozenset[str]
+    is_warning: bool
 
     @property
     def is_denial(self) -> bool:
@@ -132,6 +136,12 @@ def _without_questions(text: str) -> str:
     """Return a text without its questions: what is asked is said of nobody."""
     return "".join(part for part in _PART.split(text) if not part.endswith("?")) if "?" in text else text
 
+
+#: How a warning begins.
+_WARNING = re.compile(
+    r"[\s\d.)*-]*(?:do not|don['\u2019]t|never|avoid|nie|niemals|nooit|nunca|jamais|mai|ne|non|não|evita|evite|évite|не"
+    r"|никогда)\b"
+)
 
 #: Words between a denial and what it denies.
 _DENIED_WITHIN = 2
@@ -163,4 +173,5 @@ def _clauses(text: str, language: str | None) -> Iterator[_Clause]:
             is_negative=bool(denied) or CJK_NEGATIONS.search(part) is not None,
             taken=frozenset(taken),
             kept=frozenset(kept),
+            is_warning=_WARNING.match(part) is not None or (language == "spanish" and every[0] == "no"),
         )

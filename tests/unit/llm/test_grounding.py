@@ -162,3 +162,16 @@ def test_the_cost_grows_with_the_length_of_the_texts_alone() -> None:
 
     seconds(1)
     assert seconds(400) < 10 * max(seconds(100), 0.01)
+
+
+@pytest.mark.parametrize(
+    ("warning", "is_kept"),
+    [
+        ("Do not repeat run_migration at once: find what holds the lock first.", True),
+        ("Never repeat run_migration while the lock is held.", True),
+        ("run_migration did not wait for the lock.", False),
+    ],
+)
+def test_advice_may_warn_of_what_nobody_denied(warning: str, is_kept: bool) -> None:  # a parameter
+    sources = ["run_migration waited 120 s for the lock and was repeated at once."]
+    assert (ungrounded(warning, sources, kind=Kind.ADVICE) is None) is is_kept
