@@ -53,9 +53,9 @@ def not_remote(name: str) -> MemoryCapabilityError:
     return MemoryCapabilityError(f"{name}: {NOT_REMOTE[name]}")
 
 
-#: Looks for the memory of a later writer of the same key, before a put counts as failed: on a busy machine that one may
-#: wait for its worker.
-LOOKS = 200
+#: Looks for the memory of a later writer of the same key, before a put counts as failed: for half a minute. That one
+#: may wait for its worker, and its job be tried again after 2, 4 and 8 seconds.
+LOOKS = 600
 
 #: What an engine sends without waiting for it.
 Sent = Literal["trace", "turn", "end", "application"]
