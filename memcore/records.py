@@ -127,8 +127,8 @@ class MemoryRecord:
             known["key"] = key
         if isinstance(attributes := self.extra.get(ATTRIBUTES_KEY), Mapping):
             known["attributes"] = AttributeMap(attributes)
-        if isinstance(notes := self.extra.get(SEARCH_NOTES_KEY), Mapping) and isinstance(notes.get("texts"), list):
-            known["search_notes"] = tuple(each for each in notes["texts"] if isinstance(each, str))
+        if (notes := self._search_notes()) != self.entry.search_notes:
+            known["search_notes"] = notes
         if self.lineage.session_id is not None:
             known["session_id"] = self.lineage.session_id
         if known:
@@ -194,8 +194,12 @@ class MemoryRecord:
     def with_search_notes(self, notes: SearchNotes) -> "MemoryRecord":
         """Return the memory with search notes in place of those that it has, without vectors."""
         extra = {**self.extra, SEARCH_NOTES_KEY: {"by": notes.by, "texts": list(notes.texts)}}
-        entry = self.entry.model_copy(update={"search_notes": ()})
-        return replace(self, entry=entry, vectors=None, extra=extra)
+        return replace(self, vectors=None, extra=extra)
+
+    def _search_notes(self) -> tuple[str, ...]:
+        notes = self.extra.get(SEARCH_NOTES_KEY)
+        texts = notes.get("texts") if isinstance(notes, Mapping) else None
+        return tuple(each for each in texts if isinstance(each, str)) if isinstance(texts, list) else ()
 
     @property
     def is_lesson(self) -> bool:

@@ -34,6 +34,7 @@ TESTS = {
     "search notes": (
         "tests/unit/maintenance/test_written_notes.py", "tests/contract/backends/test_search_notes.py",
         f"{MAINTENANCE}/test_search_notes.py", "tests/integration/backends/test_search_notes.py",
+        f"{MAINTENANCE}/test_versions.py",
         "tests/integration/reindex/test_switch.py",
     ),
     "languages": ("tests/unit/embedding", "tests/unit/backends", "tests/integration/reindex"),
@@ -170,6 +171,7 @@ MUTANTS: tuple[Mutant, ...] = (
             'return None if payload is None else payload.get(Key.DATA, "")',
         ),
         ("if error.status_code != HTTPStatus.NOT_FOUND:", "if True:"),
+        ("if (notes := self._search_notes()) != self.entry.search_notes:", "if notes := self._search_notes():"),
         ("dense = np.where(means.any(axis=1, keepdims=True), _unit(dense + _unit(means)), dense)", "pass"),
         ("is_other = (notes * texts).sum(axis=1) <= (notes @ others.T).mean(axis=1)", "is_other = is_foreign"),
         (

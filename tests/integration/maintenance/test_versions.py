@@ -22,7 +22,7 @@ from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFound
 from memcore.maintenance.provenance import MemoryState, trace_memory
 from memcore.memories import Memories
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest
-from memcore.records import MemoryRecord, Where
+from memcore.records import MemoryRecord, SearchNotes, Where
 
 LOSSLESS = ConsolidationConfig()
 
@@ -71,6 +71,22 @@ async def test_an_update_is_a_new_version_that_the_old_id_leads_to(
     assert explained.find(successor) is not None
     assert explained.summaries() == (successor, kept.id)
     await world.check_balance()
+
+
+async def test_a_corrected_text_has_no_search_notes_of_the_old_one(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([memory(1)])
+    await world.backend.set_search_notes(AGENT, {uid(1): SearchNotes(by="model/1", texts=("heating",))})
+    memories = memories_of(world)
+
+    tagged = await memories.update(AGENT, uid(1), tags=["b"])
+    assert (await world.live())[tagged.id].entry.search_notes == ("heating",)
+
+    corrected = await memories.update(AGENT, tagged.id, content="The roof leaks.")
+    record = (await world.live())[corrected.id]
+    assert (record.entry.search_notes, record.noted_by) == ((), None)
 
 
 async def test_updates_of_one_memory_at_once_are_all_applied(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
