@@ -205,9 +205,6 @@ class SearchNotesService:
     async def _page(self, agent_id: str, model: Model, records: Sequence[MemoryRecord]) -> list[str]:
         """Ask about a page of memories, and keep what is of use; return what became of each."""
         answers = await asyncio.gather(*(self._written(model, each.entry) for each in records), return_exceptions=True)
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
         answered = [(record, note) for record, note in zip(records, answers, strict=True) if isinstance(note, str)]
         noted = [
             record.with_search_notes(SearchNotes(by=self.by, texts=(note,) if note else ()))
@@ -221,6 +218,9 @@ class SearchNotesService:
         }
         if notes:
             await self.backend.set_search_notes(agent_id, notes)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer  # after what was paid for is kept
         kept = ["noted" if each.texts else "refused" if key in refused else "unusable" for key, each in notes.items()]
         return kept + ["failed"] * (len(records) - len(answered))
 

@@ -126,6 +126,14 @@ async def test_a_spent_budget_is_waited_for(library: WikiFixture) -> None:
     assert isinstance(await write(library, spent), Deferred)
 
 
+async def test_what_was_answered_before_the_budget_ended_is_kept(library: WikiFixture) -> None:
+    await library.backend.store_many([record("ada", f"Boiler {at}.") for at in range(AT_A_TIME)])
+    spent = BudgetExceededError("spent", until=NOW + timedelta(hours=3))
+    model = FakeTeacher(script=[json.dumps(ANSWER)] * (AT_A_TIME - 1), always=spent)
+    assert isinstance(await write(library, model), Deferred)
+    assert sorted((await notes(library)).values()) == [(), *[(NOTE,)] * (AT_A_TIME - 1)]
+
+
 async def test_what_is_switched_off_asks_nobody(library: WikiFixture) -> None:
     await library.backend.store_many([record("ada", "The boiler was serviced.")])
     model = answering()
