@@ -98,11 +98,15 @@ def _answer_of(found: ModelCheck) -> CheckResult:
         return CheckResult(check="language model", ok=True, seen=seen)
     offered = f" (it offers {', '.join(found.offered)})" if found.offered else ""
     about = f" ({found.kind})" if found.kind is not None and found.kind not in (found.problem or "") else ""
+    if found.kind == "timeout":  # the limit is the doctor's own
+        mend = "`memtend models check` waits longer: a model that is just being loaded needs a moment"
+    else:
+        mend = f"{found.next_step}{offered}; `memtend models check` asks again, without the doctor's time limit"
     return CheckResult(
         check="language model",
         ok=False,
         seen=f"{found.model}: {found.problem}{about}",
-        mend=f"{found.next_step}{offered}; `memtend models check` asks again, without the doctor's time limit",
+        mend=mend,
     )
 
 

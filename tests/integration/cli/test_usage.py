@@ -207,6 +207,8 @@ def test_a_model_that_takes_too_long_for_the_doctor_is_a_finding(
     *_, found = language_model(configure(LLM, MEMTEND_LLM_URL=stub.url))
     assert not found.ok
     assert "no whole answer within 0.3 s" in found.seen
+    assert "a model that is just being loaded needs a moment" in found.mend
+    assert "timeout_seconds" not in found.mend
 
 
 @pytest.mark.parametrize(
