@@ -295,7 +295,7 @@ class RetryExhaustedError(ProviderError):
 
 
 class MalformedAnswerError(ProviderError):
-    """The language model answered twice, and neither answer has the form that was asked for."""
+    """The language model answered twice: neither answer has the form asked for, or it says what its sources do not."""
 
     is_retryable = True
 

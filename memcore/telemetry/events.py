@@ -149,7 +149,7 @@ class Event(StrEnum):
     EXPERIENCE_COMPRESS_COMPLETE = "experience.compress.complete", INFO, "agent_id experience_id"
     #: The answer was not so much shorter than the experience as the policy asks for.
     EXPERIENCE_COMPRESS_WEAK = "experience.compress.weak", INFO, "agent_id experience_id"
-    #: The model answered twice in no form that can be read.
+    #: The model answered twice in no form that can be read, or says what its sources do not.
     EXPERIENCE_COMPRESS_MALFORMED = "experience.compress.malformed", INFO, "agent_id experience_id"
     #: The model did not answer; the experience stays raw.
     EXPERIENCE_COMPRESS_FAILED = "experience.compress.failed", WARNING, "agent_id experience_id error"

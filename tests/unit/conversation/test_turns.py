@@ -130,6 +130,18 @@ async def test_a_quote_that_joins_words_is_kept_as_the_person_said_it(talk: Conv
     assert turn.outcome["semantic"]["dropped"] == {"quote_not_in_turn": 1}
 
 
+async def test_a_name_may_stand_in_the_turns_before(talk: ConversationFixture) -> None:
+    of_mara = fact("She lives in Porto now", "Porto") | {"subject": "Mara"}
+    talk.table.extract["Porto"] = extracted(of_mara)
+    turn = await talk.drawn("She lives in Porto now.", session_id="s-2")
+    assert turn.outcome is not None
+    assert turn.outcome["semantic"]["dropped"] == {"not_in_turn": 1}
+    await talk.drawn("My sister Mara called.")
+    turn = await talk.drawn("She lives in Porto now.")
+    assert turn.outcome is not None
+    assert turn.outcome["semantic"]["dropped"] == {}
+
+
 @pytest.mark.parametrize(
     "answer", [{"decisions": [{"number": 1, "decision": "keep"}]}, {"decisions": "none"}, {"choices": []}, {}]
 )
