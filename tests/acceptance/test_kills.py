@@ -16,7 +16,6 @@ from time import monotonic
 
 import psutil
 import pytest
-from sqlalchemy import Update, create_engine, update
 from support.command_line import CommandLine
 from support.execution_traces import trace
 from support.reindex_load import constant_load, filled, kill_run
@@ -36,7 +35,7 @@ from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.skill_cycles import Cycle
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
-from memcore.ledger.tables import OPEN_WORK, work_items
+from memcore.ledger.tables import work_items
 from memcore.ledger.work_items import WorkState
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
@@ -76,9 +75,6 @@ NOW = datetime.now(UTC)
 
 #: The embedder of the reindex, and its name: that of the full size has vectors of another length, and is slow.
 EMBEDDER, EMBEDDER_NAME = ("minilm", "all-MiniLM-L6-v2-int8") if THOROUGH else ("static-mean", "wordllama-256-mean")
-
-#: Before every lease and every message that may still arrive.
-LONG_AGO = NOW - timedelta(hours=2)
 
 #: What the model's worker holds.
 OF_MODEL = work_items.c.kind.in_([LessonPayload.task, SynthesisPayload.task, "question"])
@@ -293,10 +289,7 @@ def _kill_who_asks(stack: StackAddress, model: StubLLM, ledger: Ledger, client: 
     assert while_asking is not None
     worker, restarts = psutil.Process(stack.pid("worker-llm")), stack.restarts("worker-llm")
     worker.kill()
-    _let_time_pass(
-        stack,
-        update(work_items).where(OF_MODEL, OPEN_WORK).values(lease_until=LONG_AGO, dispatch_after=LONG_AGO),
-    )
+    stack.lapse(OF_MODEL)
     model.order()
     wait_until(lambda: stack.restarts("worker-llm") > restarts, what="the model's worker to be back")
     return while_asking
@@ -319,18 +312,8 @@ def _kill_who_evolves(stack: StackAddress, ledger: Ledger, client: MemoryClient)
     assert cycle is not None
     wait_until(lambda: stack.restarts("worker-night") > restarts, what="the maintenance worker to be back")
     wait_until(lambda: stack.is_ready("worker-night"), what="the maintenance worker to be ready")
-    its = work_items.c.key == cycle_id
-    _let_time_pass(stack, update(work_items).where(its).values(lease_until=LONG_AGO, dispatch_after=LONG_AGO))
+    stack.lapse(work_items.c.key == cycle_id)
     return cycle, filed
-
-
-def _let_time_pass(stack: StackAddress, *rows: Update) -> None:
-    """Let rows of a dead worker have been dispatched, and leased, so long ago that the sweep takes them for lost."""
-    engine = create_engine(stack.settings.ledger_urls.ledger)
-    with engine.begin() as connection:
-        for each in rows:
-            connection.execute(each)
-    engine.dispose()
 
 
 def _kill_who_maintains(stack: StackAddress, ledger: Ledger, client: MemoryClient) -> str:
@@ -550,8 +533,7 @@ def test_a_reindex_under_load_loses_nothing_and_outlives_its_worker(stack: Stack
         while fraction() < 0.2:  # without a pause: the rest takes seconds
             assert monotonic() < deadline
         kill_run(stack)
-        its = work_items.c.kind == ReindexPayload.task
-        _let_time_pass(stack, update(work_items).where(its).values(lease_until=LONG_AGO, dispatch_after=LONG_AGO))
+        stack.lapse(work_items.c.kind == ReindexPayload.task)
         assert fraction() < 0.9
         wait_until(lambda: fraction() == 1.0, what="the reindex")
         seen = len(load.reads)

@@ -7,12 +7,15 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
 
 import psutil
+from sqlalchemy import ColumnElement, create_engine, update
 
 from memcore.config.settings import Settings
+from memcore.ledger.tables import OPEN_WORK, work_items
 from workers.stack.home import StackState, read_state, same_process
 
 #: The script that `make setup` leaves.
@@ -57,6 +60,16 @@ class StackAddress:
 
     def log(self, part: str) -> str:
         return (self.home / "logs" / f"{part}.log").read_text(errors="replace")
+
+    def lapse(self, work: ColumnElement[bool]) -> None:
+        """Let a dead worker's open work have been dispatched and leased so long ago that the sweep finds it lost."""
+        long_ago = datetime.now(UTC) - timedelta(hours=2)
+        engine = create_engine(self.settings.ledger_urls.ledger)
+        with engine.begin() as connection:
+            connection.execute(
+                update(work_items).where(work, OPEN_WORK).values(lease_until=long_ago, dispatch_after=long_ago)
+            )
+        engine.dispose()
 
     def interrupt(self) -> int:
         """Press Ctrl-C, wait for the end, return the exit code."""

@@ -4,6 +4,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from qdrant_client import QdrantClient
 from redis import Redis
@@ -33,30 +34,29 @@ def store_client(settings: Settings) -> Iterator[QdrantClient]:
 
 
 def memory_ids(settings: Settings, collection: str | None = None) -> Counter[str]:
-    """Return every memory's id in a collection, the one before any reindex unless it is named, whosever they are.
+    """Return every memory's id in a collection, the one before any reindex unless it is named, whosever they are."""
+    return Counter(payloads(settings, collection).keys())
+
+
+def payloads(settings: Settings, collection: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return what the store has of every memory, by id, as ``memory_ids`` does.
 
     Copies of archived memories are left out, and the canary: they are nobody's memories.
     """
-    ids: Counter[str] = Counter()
+    found: dict[str, dict[str, Any]] = {}
     collection = collection or mem0_config_of(settings).collection
     with store_client(settings) as client:
         offset = None
         while True:
             points, offset = client.scroll(
-                collection,
-                limit=1_000,
-                offset=offset,
-                with_payload=[Key.ARCHIVED_UNDER.value, Key.AGENT_ID.value],
-                with_vectors=False,
+                collection, limit=1_000, offset=offset, with_payload=True, with_vectors=False
             )
-            payloads = {str(point.id): point.payload or {} for point in points}
-            ids.update(
-                memory_id
-                for memory_id, payload in payloads.items()
-                if Key.ARCHIVED_UNDER not in payload and payload.get(Key.AGENT_ID) != CANARY_OWNER
-            )
+            for point in points:
+                payload = point.payload or {}
+                if Key.ARCHIVED_UNDER not in payload and payload.get(Key.AGENT_ID) != CANARY_OWNER:
+                    found[str(point.id)] = payload
             if offset is None:
-                return ids
+                return found
 
 
 def history_events(settings: Settings) -> Counter[tuple[str, str]]:
