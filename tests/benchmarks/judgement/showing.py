@@ -4,10 +4,12 @@ The texts are in tests/fixtures/showing. Those of its folder ``held`` were writt
 others, and are asked with MEMTEND_BENCH_HELD=1, to check a rule and not to find one.
 """
 
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -21,13 +23,20 @@ from benchmarks.retrieval.conversations import Conversation, Question, Turn
 from benchmarks.retrieval.product import load
 from benchmarks.retrieval.quality import DEPTH, ndcg
 from benchmarks.stack import BenchStack, open_home, policy_of
+from support.fake_summarizer import said
 
 from memcore.backends.base import fresh_record
+from memcore.config.maintenance import ConsolidationConfig
 from memcore.embedding.factory import create_embedder
+from memcore.jobs import Done
+from memcore.ledger.ledger import Ledger
+from memcore.llm.protocol import Attribution, Completion, CompletionRequest
+from memcore.maintenance.search_notes import SearchNotesService
 from memcore.models.answers import Shown, Standing
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.repetitions import Repetitions
+from memcore.untrusted_text import TAG_MEMORY_ENTRY, wrap_untrusted
 
 _FOLDER = Path(__file__).parents[2] / "fixtures" / "showing"
 
@@ -39,6 +48,8 @@ _LIMIT = 20
 
 #: Where a right memory counts as found by a question in other words.
 _IN_THREE = 3
+
+_NOTING = ConsolidationConfig.model_validate({"search_notes": {"enabled": True}})
 
 #: What the tag of a memory says that is newer than another on its subject.
 _MARKED = re.compile(r' (?:newer|latest)="')
@@ -68,6 +79,36 @@ class _Said:
 
     text: str
     at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """How questions in other words, and foreign ones, went: 1.0 where it is so."""
+
+    nothing: list[float] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
+    in_three: list[float] = field(default_factory=list)
+    foreign: list[float] = field(default_factory=list)
+
+    def add(self, notes: Sequence[str], found: Sequence[Sequence[_Shown]]) -> None:
+        """Count what each note's question found, and what the foreign ones behind them did."""
+        for note, shown in zip(notes, found, strict=False):
+            self.nothing.append(float(not shown))
+            self.first.append(float(note in shown[:1]))
+            self.in_three.append(float(note in shown[:_IN_THREE]))
+        self.foreign.extend(float(any(not each.is_weak for each in shown)) for shown in found[len(notes) :])
+
+
+@dataclass(frozen=True, slots=True)
+class _Replayed:
+    """A model that answers what was recorded for the memory that it is shown (memcore.llm.protocol.Model)."""
+
+    answers: Mapping[str, str]
+
+    async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
+        """Give the recorded answer."""
+        del by, key
+        return said(self.answers[request.messages[-1].content])
 
 
 def showing() -> tuple[list[Figure], list[Target]]:
@@ -102,22 +143,46 @@ def _worlds(stack: BenchStack) -> list[Target]:
 
 
 def _words(stack: BenchStack) -> list[Target]:
-    nothing, first, foreign = list[float](), list[float](), list[float]()
+    asked, plain = _in_other_words(stack, "plain")
+    name = f"{asked} questions in other words"
+    targets = [
+        _target(f"{name}: nothing shown", plain.nothing, 0.05, at_most=True),
+        _target(f"{name}: the right one in three", plain.in_three, 0.62),
+        _target(f"{len(plain.foreign)} foreign questions: anything not marked weak", plain.foreign, 0.05, at_most=True),
+    ]
+    for by, answers in _recorded_notes().items():
+        count, bare = _in_other_words(stack, f"{by}-before", answers, is_noted=False)
+        _, noted = _in_other_words(stack, by, answers)
+        name = f"{count} questions in other words, search notes {by}"
+        first = f"{name}: right one first more often by"
+        targets += [
+            _target(first, [np.mean(noted.first) - np.mean(bare.first)], 0.2),
+            _target(f"{name}: in three more often by", [np.mean(noted.in_three) - np.mean(bare.in_three)], 0.15),
+            _target(f"{name}: foreign not marked weak", noted.foreign, float(np.mean(bare.foreign)), at_most=True),
+        ]
+    return targets
+
+
+def _in_other_words(
+    stack: BenchStack, run: str, answers: Mapping[str, str] | None = None, *, is_noted: bool = True
+) -> tuple[int, _Found]:
+    """Ask the questions of the memories that have recorded ``answers``, or of all; return their number, and what came.
+
+    With ``is_noted`` the memories get search notes first, of those answers.
+    """
+    came, count = _Found(), 0
     for number, text in enumerate(_read("words.yaml")):
         for place, store in enumerate(text["stores"]):
-            notes = [pair["note"] for pair in store["pairs"]]
-            questions = [pair["question"] for pair in store["pairs"]]
+            pairs = [each for each in store["pairs"] if answers is None or each["note"] in answers]
+            if not pairs:
+                continue
+            notes = [pair["note"] for pair in pairs]
             strange = text["foreign"][place :: len(text["stores"])]
-            found = _searched(stack, f"words-{number}-{place}", _said(notes), [*questions, *strange])
-            nothing += [float(not shown) for shown in found[: len(notes)]]
-            first += [float(note in shown[:_IN_THREE]) for note, shown in zip(notes, found, strict=False)]
-            foreign += [float(any(not each.is_weak for each in shown)) for shown in found[len(notes) :]]
-    name = f"{len(first)} questions in other words"
-    return [
-        _target(f"{name}: nothing shown", nothing, 0.05, at_most=True),
-        _target(f"{name}: the right one in three", first, 0.62),
-        _target(f"{len(foreign)} foreign questions: anything not marked weak", foreign, 0.05, at_most=True),
-    ]
+            asked = [*(pair["question"] for pair in pairs), *strange]
+            name, of_model = f"words-{run}-{number}-{place}", answers if is_noted else None
+            came.add(notes, _searched(stack, name, _said(notes), asked, noted_by=of_model))
+            count += len(pairs)
+    return count, came
 
 
 def _chats(stack: BenchStack) -> list[Target]:
@@ -214,9 +279,18 @@ def _is_repeated(pair: Mapping[str, str]) -> bool:
 
 
 def _searched(
-    stack: BenchStack, company: str, memories: Sequence[_Said], questions: Sequence[str], *, now: datetime = _NOW
+    stack: BenchStack,
+    company: str,
+    memories: Sequence[_Said],
+    questions: Sequence[str],
+    *,
+    now: datetime = _NOW,
+    noted_by: Mapping[str, str] | None = None,
 ) -> list[list[_Shown]]:
-    """Store memories of one agent in a company of their own; return what each question shows of them."""
+    """Store memories of one agent in a company of their own; return what each question shows of them.
+
+    Where answers of a model are given, by the memory's text, the memories get its search notes first.
+    """
     company = f"showing-{company}"
     record = partial(fresh_record, "agent", company=company)
     with stack.backend(company, clock=lambda: now) as (backend, runner):
@@ -228,6 +302,16 @@ def _searched(
                 ]
             )
         )
+        if noted_by is not None:
+            model = _Replayed({wrap_untrusted(TAG_MEMORY_ENTRY, text): answer for text, answer in noted_by.items()})
+            with closing(Ledger.open(stack.settings.ledger_urls)) as ledger:
+                ledger.note_writing.request_for(company, "agent")
+                service = SearchNotesService(
+                    backend, ledger, _NOTING, company=company, model=model, default_model="recorded"
+                )
+                outcome = runner.run(service.run("agent")).outcome
+            if not isinstance(outcome, Done):
+                raise AssertionError(f"the search notes were not written: {outcome}")
         queries = [MemoryQuery(text=question, limit=_LIMIT) for question in questions]
         return [[_Shown.of(entry) for entry in runner.run(backend.retrieve("agent", query))] for query in queries]
 
@@ -259,8 +343,18 @@ def _conversation(chat: dict[str, Any]) -> Conversation:
     return Conversation(agent_id=f"chat-{chat['name']}", turns=turns, questions=questions)
 
 
+def _recorded_notes() -> dict[str, dict[str, str]]:
+    """Return what was answered when search notes were asked for: by whom, for which memory, the answer as it came."""
+    answers: dict[str, dict[str, str]] = json.loads((_folder() / "notes.json").read_text(encoding="utf-8"))
+    return answers
+
+
+def _folder() -> Path:
+    return _FOLDER / "held" if os.environ.get(_HELD) == "1" else _FOLDER
+
+
 def _read(pattern: str) -> list[Any]:
-    folder = _FOLDER / "held" if os.environ.get(_HELD) == "1" else _FOLDER
+    folder = _folder()
     return [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(folder.glob(pattern))]
 
 

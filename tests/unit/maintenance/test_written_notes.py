@@ -1,7 +1,12 @@
 """What is kept of a model's search notes: words and short phrases, nothing invented, no markup."""
 
-import pytest
+import json
+import re
 
+import pytest
+from support.repository import ROOT
+
+from memcore.llm.reading import read_form
 from memcore.maintenance.search_notes import WrittenNotes
 
 MEMORY = "Ben Ode is lactose intolerant since 2019 (see README.md)."
@@ -60,3 +65,14 @@ def test_too_few_phrases_are_no_note() -> None:
 
 def test_a_note_has_a_most() -> None:
     assert len(note(*(f"word{chr(97 + at)}" for at in range(26))).split(", ")) == 14
+
+
+@pytest.mark.parametrize("folder", ["showing", "showing/held"])
+def test_of_what_a_real_model_wrote_little_is_left_out_and_nothing_is_invented(folder: str) -> None:
+    recorded = json.loads((ROOT / "tests" / "fixtures" / folder / "notes.json").read_text(encoding="utf-8"))
+    answers = [each for by in recorded.values() for each in by.items()]
+    notes = [(memory, read_form(answer, WrittenNotes).note_for(memory).split(", ")) for memory, answer in answers]
+    assert sum(bool(phrases[0]) for _, phrases in notes) >= 0.97 * len(answers)
+    for memory, phrases in notes:
+        numbers = {number for phrase in phrases for number in re.findall(r"\d+", phrase)}
+        assert numbers <= set(re.findall(r"\d+", memory)), memory
