@@ -436,6 +436,12 @@ class SearchNotesPayload(_FirstVersion, task="memory.notes.write", queue=Queue.S
     agent_id: StoredKey
 
 
+class ChangesPayload(_FirstVersion, task="memory.changes.find", queue=Queue.SYNTHESIS):
+    """One agent whose memories wait to be compared with older ones."""
+
+    agent_id: StoredKey
+
+
 class FineTunePayload(Payload, task="memory.finetune.stage", queue=Queue.FINETUNE):
     """One stage of a fine-tune run.
 

@@ -422,6 +422,8 @@ class MaintenanceService:
         counts = run_counts(self.ledger.journal, run)
         if run.kind == "maintenance":
             counts |= self.ledger.consolidation_groups.gate_counts(self.company, run.run_id)
+        if run.kind == "undo":
+            counts |= self.ledger.consolidation_groups.pair_counts(self.company, run.agent_id, run.run_id)
         return counts
 
     def _advance(self, run: Run, token: str, step: RunStep, **counts: int) -> Run:
