@@ -39,7 +39,7 @@ class Conflict:
     """Two memories of which one may contradict the other.
 
     Attributes:
-        verdict: what a language model said of them at night: ``superseded``, which holds and an undo of the run takes
+        verdict: what a language model said of them: ``superseded``, which holds and an undo of the run takes
             back, or ``unsure``, which waits for a person. None where both say different things in nearly the same
             words.
         run_id: the run that said so.

@@ -173,7 +173,7 @@ async def test_an_undo_takes_back_exactly_what_the_run_marked_and_can_be_undone(
     undo = await world.undo(the_run(world).run_id)
     assert undo.counts["reinstated"] == 1
 
-    def told(kept: dict[str, object]) -> object:
+    def content_of(kept: dict[str, object]) -> object:
         # The time of a change, and that the newer one was compared, stay.
         return {
             key: (record[0].model_copy(update={"updated_at": None}), [pair for pair in record[3] if pair[1]])
@@ -186,7 +186,7 @@ async def test_an_undo_takes_back_exactly_what_the_run_marked_and_can_be_undone(
         for key, record in (await world.snapshot()).items()
         if isinstance(record, tuple)
     }
-    assert told(dict(after)) == told(before)
+    assert content_of(dict(after)) == content_of(before)
     model = saying("supersedes")
     assert await find(world, model, policy=ConsolidationConfig.model_validate({"changes": {"enabled": True}})) == Done()
     assert model.asked == [], "what a person took back is not marked again"
@@ -359,14 +359,14 @@ async def test_after_a_crash_anywhere_the_next_attempt_ends_it(world: Maintenanc
         world.clock.turn(LEASE_LENGTH)
         again = saying("supersedes")
         assert isinstance(await find(world, again), Done)
-        told = faults.calls[points - 1] if points else ""
-        assert not (was_decided and again.asked), f"asked again after {told}"
-        assert ((await entry(world)).superseded_by, states(world)) == (NEW, [GroupState.ADOPTED]), told
+        reported = faults.calls[points - 1] if points else ""
+        assert not (was_decided and again.asked), f"asked again after {reported}"
+        assert ((await entry(world)).superseded_by, states(world)) == (NEW, [GroupState.ADOPTED]), reported
         (pair,) = world.ledger.consolidation_groups.pairs(COMPANY, AGENT)
         await world.undo(str(pair.decided_by))
         old, new = await entry(world), await entry(world, NEW)
-        assert (old.superseded_by, old.metadata.tags, new.superseded_by) == (None, (), None), told
-        seen[told] += 1
+        assert (old.superseded_by, old.metadata.tags, new.superseded_by) == (None, (), None), reported
+        seen[reported] += 1
         go_back()
     assert points >= 12
     assert {"backend.set_metadata_many", "consolidation_groups.note", "consolidation_groups.decide"} <= seen.keys()
@@ -391,9 +391,9 @@ async def test_an_undo_that_crashes_anywhere_ends_with_what_there_was(
             await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
         world.clock.turn(LEASE_LENGTH)
         await world.to_the_end(run.run_id)
-        told = faults.calls[point]
-        assert ((await entry(world)).superseded_by, states(world)) == (None, [GroupState.UNDONE]), told
-        assert world.run(run.run_id).counts["reinstated"] == 1, told
+        reported = faults.calls[point]
+        assert ((await entry(world)).superseded_by, states(world)) == (None, [GroupState.UNDONE]), reported
+        assert world.run(run.run_id).counts["reinstated"] == 1, reported
 
 
 def test_the_id_of_the_work_names_the_agent() -> None:
