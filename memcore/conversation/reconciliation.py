@@ -44,9 +44,6 @@ MAX_SHOWN, _MOST_IN_ALL, _LEAST_SHOWN = 20, 40, 3
 #: it. The cosine is that from which on facts are found by a question.
 LEAST_COSINE, LEAST_SHARED = 0.5, 2
 
-#: What it is that a newer text makes untrue, for a model.
-MADE_UNTRUE = "A move to Porto makes it untrue that the person lives in Lisbon, and not that the person likes Lisbon"
-
 TAG_NEW, TAG_KNOWN = "new-entry", "known-entry"
 
 Entry = TypeVar("Entry", Fact, ProfileRule)
@@ -210,7 +207,7 @@ of those have nothing to do with it.
 For each new fact say one "action":
  "bump": it says the same as exactly one known fact; "known" has its number, and nothing new is written;
  "supersede": it makes known facts untrue, since the person has changed or corrected them; "known" has their numbers
- alone. {MADE_UNTRUE};
+ alone. A move to Porto makes it untrue that the person lives in Lisbon, and not that the person likes Lisbon;
  "coexist": both hold. A person likes many things, and knows many people. Where you are not sure, they coexist.
 For each new rule: "append": it stands beside the known ones; "replace": it takes the place of those in "known", which
 it contradicts or refines; "skip": a known rule says it already, and "known" has its number.

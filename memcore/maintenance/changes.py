@@ -5,6 +5,7 @@ ranks behind the newer one, and says so. What is not sure waits for a person (``
 """
 
 import asyncio
+import json
 import logging
 import re
 import time
@@ -25,8 +26,7 @@ from memcore.backends.succession import reinstate, supersede
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationConfig
-from memcore.conversation.reconciliation import MADE_UNTRUE
-from memcore.embedding.bm25 import Tokenizer, fold
+from memcore.embedding.bm25 import Tokenizer, bare, fold
 from memcore.errors import BudgetExceededError, MalformedAnswerError, ProviderError
 from memcore.jobs import Skipped, Step
 from memcore.ledger.agents import check_kill_switch
@@ -50,7 +50,6 @@ from memcore.models.memory import (
     SUPERSEDED_TAG,
     MemoryEntry,
     MemoryQuery,
-    day_of,
 )
 from memcore.records import COMPARED_KEY, MemoryRecord, Where
 from memcore.telemetry.events import Event
@@ -91,6 +90,9 @@ _PAST = re.compile(
     r"früher|damals|ehemals|autrefois|antes|vroeger)\b"
 )
 
+#: Words of an answer that something has ended; they need not stand in the text that says so.
+_ENDED = frozenset({"no", "not", "none", "nothing", "nobody", "nowhere", "never", "nichts", "nein", "rien", "nada"})
+
 #: A year, as texts write it.
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
@@ -107,23 +109,72 @@ class Verdict(StrEnum):
     UNSURE = "unsure"
 
 
-_SYSTEM = f"""\
-An agent keeps memories, each with the day on which it was written. Two are alike. Say what the later one means for the
-earlier one. {untrusted_content_directive(TAG_MEMORY_ENTRY)}
-"supersedes": the earlier one is no longer true, since the later one says how it is now, in whatever words.
-{MADE_UNTRUE};
-"both_hold": both are true today. They speak of different people, things, places or events, or one adds to the other;
-"unsure": the two texts do not tell.
-Answer with one JSON object and nothing else: {{"verdict": "supersedes"}}, {{"verdict": "both_hold"}} or
-{{"verdict": "unsure"}}."""
-
-
 class ChangeAnswer(Frozen):
-    """What a model says of a pair."""
+    """How a model reads a pair.
+
+    Attributes:
+        question: what the earlier memory answers.
+        then: its answer.
+        now: the answer after the later memory.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
-    verdict: Verdict
+    question: str
+    then: str
+    now: str
+
+    def verdict(self, new: str) -> Verdict:
+        """Return what holds of a pair: a model says what is so, and not whether that is another thing.
+
+        An answer that only adds to the earlier one, or leaves out of it, is none that replaced it. One that does not
+        stand in the later memory is nobody's.
+        """
+        then, now = (frozenset(Tokenizer.words(text)) for text in (self.then, self.now))
+        if not then or not now or then <= now or now <= then:
+            return Verdict.BOTH_HOLD
+        said = bare(_tokenizer.terms(self.now))
+        is_said = not now.isdisjoint(_ENDED) or not said.isdisjoint(_tokenizer.terms(new))
+        return Verdict.SUPERSEDES if is_said else Verdict.UNSURE
+
+
+_EXAMPLES = (
+    (
+        ("The gym opens at six.", "Since the new owner came, nobody gets into the gym before eight."),
+        ("When does the gym open?", "at six", "at eight"),
+    ),
+    (
+        ("The gym opens at six.", "The gym has bought two rowing machines."),
+        ("When does the gym open?", "at six", "at six"),
+    ),
+    (("Rosa teaches maths.", "Rosa's brother teaches music."), ("What does Rosa teach?", "maths", "maths")),
+    (("Rosa teaches maths.", "Rosa retired last month."), ("What does Rosa teach?", "maths", "nothing")),
+    (
+        ("User rides to school with Tim.", "User has got a car and needs no lift any more."),
+        ("How does the user get to school?", "with Tim", "by car"),
+    ),
+    (("Tim is married to Eva.", "Tim met Lara at a party."), ("Who is Tim married to?", "Eva", "Eva")),
+)
+
+
+def _shown(old: str, new: str, *, newest_first: bool = False) -> str:
+    texts = [
+        wrap_untrusted(TAG_MEMORY_ENTRY, text[:MAX_INPUT_CHARS], attributes={"is": name})
+        for name, text in (("earlier", old), ("later", new))
+    ]
+    return "\n".join(reversed(texts) if newest_first else texts)
+
+
+def _example(texts: tuple[str, str], answer: tuple[str, str, str]) -> str:
+    return f"{_shown(*texts)}\n{json.dumps(dict(zip(ChangeAnswer.model_fields, answer, strict=True)))}"
+
+
+_SYSTEM = f"""\
+You are shown two memories of an agent, an earlier and a later one. {untrusted_content_directive(TAG_MEMORY_ENTRY)}
+Answer with one JSON object: "question" is what the earlier memory answers; "then" is its answer; "now" is the answer
+after the later memory. Where the later one does not change it, "now" is the same as "then".
+Examples:
+""" + "\n".join(_example(texts, answer) for texts, answer in _EXAMPLES)
 
 
 def is_of_one_subject(one: str, other: str) -> bool:
@@ -172,17 +223,6 @@ def _is_older(old: MemoryEntry, new: MemoryEntry) -> bool:
         and frozenset(_NO_STATEMENTS).isdisjoint(old.metadata.tags)
         and is_of_one_subject(old.content, new.content)
     )
-
-
-def question_about(old: MemoryEntry, new: MemoryEntry, *, newest_first: bool = False) -> str:
-    """Return what a model is shown of a pair."""
-    shown = [
-        wrap_untrusted(
-            TAG_MEMORY_ENTRY, entry.content[:MAX_INPUT_CHARS], attributes={"is": name, "written": day_of(said_at)}
-        )
-        for name, entry, said_at in (("earlier", old, old.last_stated_at), ("later", new, new.last_stated_at))
-    ]
-    return "\n".join(reversed(shown) if newest_first else shown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,7 +397,7 @@ class ChangesService:
     async def _asked(
         self, model: Model, old: MemoryEntry, new: MemoryEntry, *, newest_first: bool = False
     ) -> Verdict | None:
-        config, shown = self.policy.changes, question_about(old, new, newest_first=newest_first)
+        config, shown = self.policy.changes, _shown(old.content, new.content, newest_first=newest_first)
         request = CompletionRequest(
             messages=prompt(_SYSTEM, shown),
             model=config.model,
@@ -373,7 +413,7 @@ class ChangesService:
         )
         by = Attribution(company=self.company, agent_id=new.agent_id, run_id=None, purpose=PURPOSE)
         try:
-            return (await ask_structured(model, request, ChangeAnswer, by=by, key=key)).verdict
+            return (await ask_structured(model, request, ChangeAnswer, by=by, key=key)).verdict(new.content)
         except MalformedAnswerError:
             return Verdict.BOTH_HOLD
         except BudgetExceededError:

@@ -271,7 +271,7 @@ def search_notes(place: Place, policy: Policy) -> object:
 
 def changes(place: Place, policy: Policy) -> object:
     """What a model is asked after a run about a memory that a newer one may have replaced."""
-    model = Teacher(always=json.dumps({"verdict": "both_hold"}))
+    model = Teacher(always=json.dumps({"question": "When?", "then": "in May", "now": "in May"}))
     with context_fixture(place, policy, model=model) as made:
         texts = ("The boiler was serviced in May.", "The boiler was serviced")
         asyncio.run(made.keep(*(memory(at, content=text, days_old=9 - at) for at, text in enumerate(texts, start=1))))

@@ -20,10 +20,11 @@ from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.embedding.factory import create_embedder
 from memcore.ledger.attempt import LEASE_LENGTH
-from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.ledger import Ledger
 from memcore.maintenance.changes import ChangesService
 from memcore.models.memory import MemoryQuery
+
+ANSWER = {"question": "Where does she live?", "then": "Oslo", "now": "Rome"}
 
 OLD, NEW = "Ada lives in Oslo.", "Ada moved to Rome with her sister."
 
@@ -47,7 +48,7 @@ def store(place: Mem0Config, clock: StoppedClock) -> str:
 
 def look(place: Mem0Config, urls: LedgerUrls, clock: StoppedClock, agent: str, faults: Faults) -> FakeTeacher:
     """Compare the memories of an agent once."""
-    ledger, model = Ledger.open(urls, clock=clock), FakeTeacher(always=json.dumps({"verdict": "supersedes"}))
+    ledger, model = Ledger.open(urls, clock=clock), FakeTeacher(always=json.dumps(ANSWER))
 
     async def find(backend: Mem0Backend) -> None:
         finding = ChangesService(

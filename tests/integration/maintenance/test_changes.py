@@ -38,8 +38,16 @@ WORD = Confirmation(actor="grace", confirm=True, reason="she has left")
 OLD, NEW, TEXT = uid(1), uid(2), "Ada drinks tea"
 
 
+#: What a model says to each of them. Of the memories of these tests, TEXT has "drinks".
+ANSWERS = {
+    "supersedes": {"question": "What does Ada drink?", "then": "tea and coffee", "now": "she drinks nothing"},
+    "both_hold": {"question": "What does Ada drink?", "then": "tea", "now": "tea"},
+    "unsure": {"question": "What does Ada drink?", "then": "tea", "now": "juice"},
+}
+
+
 def saying(*verdicts: str) -> FakeTeacher:
-    said = [json.dumps({"verdict": verdict}) for verdict in verdicts]
+    said = [json.dumps(ANSWERS[verdict]) for verdict in verdicts]
     return FakeTeacher(script=list(said[:-1]), always=said[-1])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.memories import NOW, record
 
-from memcore.maintenance.changes import is_of_one_subject, may_be_replaced
+from memcore.maintenance.changes import ChangeAnswer, Verdict, is_of_one_subject, may_be_replaced
 from memcore.models.memory import MemoryEntry
 
 
@@ -66,6 +66,27 @@ def test_what_a_verdict_alone_may_do(old: dict[str, Any], new: dict[str, Any], *
 def test_what_may_be_about_the_same(one: str, other: str, *, may: bool) -> None:
     assert is_of_one_subject(one, other) is may
     assert is_of_one_subject(other, one) is may
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "verdict"),
+    [
+        ("Oslo", "Rome", Verdict.SUPERSEDES),
+        ("Oslo", "nowhere", Verdict.SUPERSEDES),
+        ("yes", "no", Verdict.SUPERSEDES),
+        ("Oslo", "Oslo.", Verdict.BOTH_HOLD),
+        ("Oslo", "OSLO", Verdict.BOTH_HOLD),
+        ("Oslo", "Oslo and Rome", Verdict.BOTH_HOLD),
+        ("Oslo, Norway", "Oslo", Verdict.BOTH_HOLD),
+        ("Oslo", "", Verdict.BOTH_HOLD),
+        ("", "Rome", Verdict.BOTH_HOLD),
+        ("Oslo", "Paris", Verdict.UNSURE),
+        ("Oslo", "<b>", Verdict.UNSURE),
+    ],
+)
+def test_what_an_answer_means(then: str, now: str, verdict: Verdict) -> None:
+    answer = ChangeAnswer(question="Where does Ada live?", then=then, now=now)
+    assert answer.verdict("Ada moved to Rome.") is verdict
 
 
 def test_the_newest_statement_counts() -> None:
