@@ -157,7 +157,8 @@ _EXAMPLES = (
 )
 
 
-def _shown(old: str, new: str, *, newest_first: bool = False) -> str:
+def shown_pair(old: str, new: str, *, newest_first: bool = False) -> str:
+    """Return what a model is shown of two memories."""
     texts = [
         wrap_untrusted(TAG_MEMORY_ENTRY, text[:MAX_INPUT_CHARS], attributes={"is": name})
         for name, text in (("earlier", old), ("later", new))
@@ -166,7 +167,7 @@ def _shown(old: str, new: str, *, newest_first: bool = False) -> str:
 
 
 def _example(texts: tuple[str, str], answer: tuple[str, str, str]) -> str:
-    return f"{_shown(*texts)}\n{json.dumps(dict(zip(ChangeAnswer.model_fields, answer, strict=True)))}"
+    return f"{shown_pair(*texts)}\n{json.dumps(dict(zip(ChangeAnswer.model_fields, answer, strict=True)))}"
 
 
 _SYSTEM = f"""\
@@ -319,7 +320,7 @@ class ChangesService:
         new, groups = record.entry, self.ledger.consolidation_groups
         known = groups.pairs(self.company, new.agent_id)
         older = await self._older(new, frozenset(pair.source_ids for pair in known))
-        verdicts = await asyncio.gather(*(self._verdict(model, old, new) for old in older), return_exceptions=True)
+        verdicts = await asyncio.gather(*(self.verdict(model, old, new) for old in older), return_exceptions=True)
         for verdict in verdicts:
             if isinstance(verdict, BaseException):
                 raise verdict
@@ -381,7 +382,7 @@ class ChangesService:
             decided_at=self.clock() if state is GroupState.APPROVED else None,
         )
 
-    async def _verdict(self, model: Model, old: MemoryEntry, new: MemoryEntry) -> Verdict | None:
+    async def verdict(self, model: Model, old: MemoryEntry, new: MemoryEntry) -> Verdict | None:
         """Return what holds of a pair; None where the model did not answer.
 
         That one superseded the other must be said whichever is read first, and be possible; else a person decides.
@@ -397,7 +398,7 @@ class ChangesService:
     async def _asked(
         self, model: Model, old: MemoryEntry, new: MemoryEntry, *, newest_first: bool = False
     ) -> Verdict | None:
-        config, shown = self.policy.changes, _shown(old.content, new.content, newest_first=newest_first)
+        config, shown = self.policy.changes, shown_pair(old.content, new.content, newest_first=newest_first)
         request = CompletionRequest(
             messages=prompt(_SYSTEM, shown),
             model=config.model,

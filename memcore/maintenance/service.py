@@ -215,8 +215,8 @@ class MaintenanceService:
                 left = await apply_restore(store, self.ledger)
             case "remove":
                 left = await apply_removal(store, self.ledger.journal)
-            case "update":
-                left = "an engine has carried it out"
+            case "update" | "changes":
+                left = "who asked for it has carried it out"
             case kind:
                 await apply_end(store, kind)
         return None if left is None else self._leave(run, attempt.token, left)

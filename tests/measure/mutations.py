@@ -36,10 +36,7 @@ TESTS = {
         f"{MAINTENANCE}/test_search_notes.py", "tests/integration/backends/test_search_notes.py",
         "tests/integration/reindex/test_switch.py",
     ),
-    "changes": (
-        "tests/unit/maintenance/test_change_guards.py", f"{MAINTENANCE}/test_changes.py",
-        "tests/integration/backends/test_changes.py",
-    ),
+    "changes": ("tests/unit/maintenance/test_change_guards.py", f"{MAINTENANCE}/test_changes.py"),
     "languages": ("tests/unit/embedding", "tests/unit/backends", "tests/integration/reindex"),
     "evidence": (
         "tests/unit/backends/test_evidence.py", "tests/unit/backends/test_neighbours.py",

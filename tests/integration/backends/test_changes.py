@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from support.fake_teacher import FakeTeacher
@@ -68,7 +69,12 @@ def look(place: Mem0Config, urls: LedgerUrls, clock: StoppedClock, agent: str, f
     return model
 
 
-def left(place: Mem0Config, urls: LedgerUrls, clock: StoppedClock, agent: str) -> object:
+def die(place: Mem0Config, urls: LedgerUrls, clock: StoppedClock, agent: str, dying: Faults) -> bytes:
+    look(place, urls, clock, agent, dying)
+    return b"survived"
+
+
+def left(place: Mem0Config, urls: LedgerUrls, clock: StoppedClock, agent: str) -> tuple[dict[str, str], list[Any]]:
     """Return what was replaced by what, and the states of the pairs."""
     found = asyncio.run(with_backend(place, clock, lambda backend: backend.retrieve(agent, MemoryQuery())))
     texts, ledger = {each.id: each.content for each in found}, Ledger.open(urls, clock=clock)
@@ -91,8 +97,7 @@ def test_a_change_in_other_words_is_found_whenever_the_worker_is_killed(
     for point in crash_points(counting.calls):
         agent = store(place, clock)
         dying = Faults(point, strike=lambda: os.kill(os.getpid(), signal.SIGKILL))
-        child = Child(lambda agent=agent, dying=dying: bytes(look(place, sqlite_ledger, clock, agent, dying) is None))
-        assert child.ended() == -signal.SIGKILL
+        assert Child(partial(die, place, sqlite_ledger, clock, agent, dying)).ended() == -signal.SIGKILL
         clock.now += LEASE_LENGTH
         look(place, sqlite_ledger, clock, agent, Faults())
         assert left(place, sqlite_ledger, clock, agent) == (replaced, pairs), counting.calls[point]
