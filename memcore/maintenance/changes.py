@@ -450,6 +450,8 @@ async def _superseded(backend: BatchBackend, pair: ConsolidationGroup, known: Ma
     old, new = (known.get(memory_id) for memory_id in pair.source_ids)
     if old is None or new is None or new.entry.superseded_by == old.entry.id:
         return False
+    if old.entry.last_stated_at > new.entry.last_stated_at:
+        return False  # it was said again meanwhile
     if old.entry.superseded_by not in {None, new.entry.id}:
         return False  # an undo could not bring back by what it was replaced before
     await supersede(backend, old, new)
