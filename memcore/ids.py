@@ -121,6 +121,11 @@ def search_notes_id(*, company: str, agent_id: str) -> str:
     return _derive("search notes", company, agent_id)
 
 
+def changes_id(*, company: str, agent_id: str) -> str:
+    """Return the id of the work that looks for memories of an agent's that newer ones replaced."""
+    return _derive("changes", company, agent_id)
+
+
 def approval_id(*, company: str, action: str, cause: str) -> str:
     """Return the id of the approval that one cause asks for; the same cause asks once."""
     return _derive("approval", company, action, cause)

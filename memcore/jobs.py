@@ -405,11 +405,7 @@ _GIVEN: dict[str, TypeAdapter[Any]] = {
 
 
 class ExperiencePayload(_FirstVersion, task="memory.experience.record", queue=Queue.DISTILL):
-    """One raw experience; as JSON it has at most 1 MiB.
-
-    Attributes:
-        experience: the raw experience.
-    """
+    """One raw experience; as JSON it has at most 1 MiB."""
 
     experience: DetailedExperience
 
@@ -432,6 +428,12 @@ class CompressPayload(_FirstVersion, task="memory.experience.compress", queue=Qu
 
 class SearchNotesPayload(_FirstVersion, task="memory.notes.write", queue=Queue.SYNTHESIS):
     """One agent whose memories wait for search notes."""
+
+    agent_id: StoredKey
+
+
+class ChangesPayload(_FirstVersion, task="memory.changes.find", queue=Queue.SYNTHESIS):
+    """One agent whose memories wait to be compared with older ones."""
 
     agent_id: StoredKey
 
@@ -582,11 +584,7 @@ class RecordedQuery(Frozen):
 
 
 class QueryPayload(_FirstVersion, task="memory.query.record", queue=Queue.CONTROL):
-    """Questions that were asked of any agents of one company.
-
-    Attributes:
-        queries: the questions.
-    """
+    """Questions that were asked of any agents of one company."""
 
     queries: tuple[RecordedQuery, ...] = Field(min_length=1, max_length=MAX_QUERIES)
 

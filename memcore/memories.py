@@ -50,7 +50,14 @@ from memcore.models.memory_changes import (
     MemoryVersion,
     UpdateFields,
 )
-from memcore.records import ATTRIBUTES_KEY, SEARCH_NOTES_KEY, MemoryRecord, Where
+from memcore.records import (
+    ATTRIBUTES_KEY,
+    COMPARED_KEY,
+    SEARCH_NOTES_KEY,
+    SUPERSEDES_KEY,
+    MemoryRecord,
+    Where,
+)
 
 #: Changes of one memory at the same moment before the caller gets an error.
 _ATTEMPTS = 20
@@ -503,8 +510,11 @@ class Memories:
                 "attributes": wanted.attributes,
             }
         )
-        left_out = {ATTRIBUTES_KEY, *((SEARCH_NOTES_KEY,) if is_new_text else ())}
+        left_out = {ATTRIBUTES_KEY, *((SEARCH_NOTES_KEY, COMPARED_KEY) if is_new_text else ())}
         extra = {name: value for name, value in record.extra.items() if name not in left_out}
+        if is_new_text and (found := record.found_superseded):
+            # That the old text replaced them says nothing of the new one.
+            extra[SUPERSEDES_KEY] = [each for each in record.supersedes if each not in found]
         if wanted.attributes:
             extra[ATTRIBUTES_KEY] = dict(wanted.attributes)
         return replace(record, entry=entry, vectors=None, extra=extra)

@@ -54,6 +54,9 @@ CALLER_KEY, ATTRIBUTES_KEY = "key", "attributes"
 #: The search notes of a memory: ``by`` which model and prompt, and the ``texts``.
 SEARCH_NOTES_KEY = "search_notes"
 
+#: What a memory was compared with older ones ``by``: model and prompt; and which it ``superseded`` by that.
+COMPARED_KEY = "compared"
+
 #: Of a memory of a session, its place among those of the session: 0, 1 and so on, as they were stored.
 SEQUENCE_KEY = "sequence"
 
@@ -191,6 +194,19 @@ class MemoryRecord:
         notes = self.extra.get(SEARCH_NOTES_KEY)
         return notes.get("by") if isinstance(notes, Mapping) else None
 
+    @property
+    def compared_by(self) -> str | None:
+        """What has compared it with older memories; None where nothing has."""
+        compared = self.extra.get(COMPARED_KEY)
+        return compared.get("by") if isinstance(compared, Mapping) else None
+
+    @property
+    def found_superseded(self) -> frozenset[str]:
+        """The memories that it replaces since a model compared them, not since somebody said so."""
+        compared = self.extra.get(COMPARED_KEY)
+        found = compared.get("superseded") if isinstance(compared, Mapping) else None
+        return frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list) else frozenset()
+
     def with_search_notes(self, notes: SearchNotes) -> "MemoryRecord":
         """Return the memory with search notes in place of those that it has, without vectors."""
         extra = {**self.extra, SEARCH_NOTES_KEY: {"by": notes.by, "texts": list(notes.texts)}}
@@ -285,6 +301,7 @@ class Where(Frozen):
         expires_by: has an expiry, and it is at or before this time.
         session_id, project_id, task_id: stored in this one.
         unnoted_by: has no search notes by this.
+        uncompared_by: was not compared with older memories by this.
         lessons: only lessons that memtend drew (memcore.procedural), or none of them; None for all.
         outside: stored in no session, in no project or in no task, whichever is named.
         token: carries exactly this claim mark.
@@ -307,6 +324,7 @@ class Where(Frozen):
     project_id: NotBlankStr | None = None
     task_id: NotBlankStr | None = None
     unnoted_by: NotBlankStr | None = None
+    uncompared_by: NotBlankStr | None = None
     lessons: bool | None = None
     outside: Scope | None = None
     token: NotBlankStr | None = None

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from memcore import ids
 from memcore.config.policy import Policy
 from memcore.jobs import (
+    ChangesPayload,
     CompressPayload,
     Done,
     EndSessionPayload,
@@ -46,6 +47,7 @@ def plan_cycles(job_context: JobContext, companies: Iterable[tuple[Company, Poli
 
 #: Kinds of work that nobody can do without a language model: their messages would only come back.
 ASK_A_MODEL = (
+    ChangesPayload.task,
     CompressPayload.task,
     LessonPayload.task,
     SearchNotesPayload.task,

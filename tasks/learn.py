@@ -9,6 +9,7 @@ from memcore.experience import CompressionService
 from memcore.finetune.service import FineTuneService
 from memcore.jobs import (
     AppliedPayload,
+    ChangesPayload,
     CompressPayload,
     Dead,
     Done,
@@ -21,6 +22,7 @@ from memcore.jobs import (
     SearchNotesPayload,
     Skipped,
 )
+from memcore.maintenance.changes import ChangesService
 from memcore.maintenance.search_notes import SearchNotesService
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import MemoryLevel, experience_refusal
@@ -73,6 +75,16 @@ def write_notes(payload: SearchNotesPayload, service: SearchNotesService, job_co
     if step.goes_on:
         key = ids.search_notes_id(company=payload.company, agent_id=payload.agent_id)
         job_context.dispatcher.dispatch([job_context.ledger.note_writing.item(payload.company, key)])
+    return step.outcome
+
+
+@job(ChangesPayload, LONG_LIMITS, needs=ChangesService, is_repeated=True)
+def find_changes(payload: ChangesPayload, service: ChangesService, job_context: JobContext) -> Outcome:
+    """Compare memories with older ones for one slice of time, and dispatch the next slice behind what else waits."""
+    step = job_context.run(service.run(payload.agent_id))
+    if step.goes_on:
+        key = ids.changes_id(company=payload.company, agent_id=payload.agent_id)
+        job_context.dispatcher.dispatch([job_context.ledger.change_finding.item(payload.company, key)])
     return step.outcome
 
 

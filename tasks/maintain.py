@@ -20,7 +20,7 @@ _log = logging.getLogger("memtend.jobs")
 
 
 def post_maintenance(agent_id: str, job_context: JobContext) -> None:
-    """Compress experience, write search notes, propagate lessons and export the wiki after a run, as the policy says.
+    """Compress experience, write search notes, find changes, propagate lessons and export the wiki, as the policy says.
 
     A failure here does not make the run undone.
     """
@@ -33,6 +33,7 @@ def post_maintenance(agent_id: str, job_context: JobContext) -> None:
         # The raw rows stay: the sweep dispatches what was requested, or the agent's next run requests it.
         _log.warning(Event.NIGHT_EXPERIENCE_WAITS, extra={"agent_id": agent_id, "error": type(error).__name__})
     request_search_notes(agent_id, job_context)
+    request_changes(agent_id, job_context)
     propagate_lessons(agent_id, job_context)
     export_wiki(agent_id, job_context)
 
@@ -46,6 +47,17 @@ def request_search_notes(agent_id: str, job_context: JobContext) -> None:
         job_context.dispatcher.dispatch([requested] if requested else [])
     except MemoryError as error:
         _log.warning(Event.SEARCH_NOTES_WAIT, extra={"agent_id": agent_id, "error": type(error).__name__})
+
+
+def request_changes(agent_id: str, job_context: JobContext) -> None:
+    """Let the agent's memories be compared with older ones, if the policy says so."""
+    if not job_context.policy.memory.consolidation.changes.enabled:
+        return
+    try:
+        requested = job_context.ledger.change_finding.request_for(job_context.company, agent_id)
+        job_context.dispatcher.dispatch([requested] if requested else [])
+    except MemoryError as error:
+        _log.warning(Event.CHANGES_WAIT, extra={"agent_id": agent_id, "error": type(error).__name__})
 
 
 def propagate_lessons(agent_id: str, job_context: JobContext) -> None:

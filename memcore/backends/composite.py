@@ -279,7 +279,12 @@ class CompositeBackend(RecordBackend):
         return await merged_page(children, where, cursor=cursor, limit=limit, with_vectors=with_vectors)
 
     async def set_metadata_many(
-        self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, extra: Mapping[str, Any] | None = None
+        self,
+        agent_id: str,
+        ids: Sequence[str],
+        metadata: MemoryMetadata | None,
+        *,
+        extra: Mapping[str, Any] | None = None,
     ) -> int:
         changed = await all_answers(
             self._all_of(agent_id), lambda child: child.set_metadata_many(agent_id, ids, metadata, extra=extra)

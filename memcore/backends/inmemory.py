@@ -56,6 +56,7 @@ def is_match(where: Where, record: MemoryRecord, mark: str | None) -> bool:
         and (where.outside is None or getattr(lineage, where.outside) is None)
         and where.lessons in {None, record.is_lesson}
         and (where.unnoted_by is None or record.noted_by != where.unnoted_by)
+        and (where.uncompared_by is None or record.compared_by != where.uncompared_by)
         and where.token in {None, mark}
         and (where.keys is None or entry.key in where.keys)
         and (where.supersedes is None or not where.supersedes.isdisjoint(record.supersedes))
@@ -303,14 +304,19 @@ class InMemoryBackend(RecordBackend):
         )
 
     async def set_metadata_many(
-        self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, extra: Mapping[str, Any] | None = None
+        self,
+        agent_id: str,
+        ids: Sequence[str],
+        metadata: MemoryMetadata | None,
+        *,
+        extra: Mapping[str, Any] | None = None,
     ) -> int:
         now, where = self._clock(), Where(agent_id=agent_id, ids=frozenset(memory_ids(ids)))
         with self._lock:
             found = self._matches(where)
             for record in found:
                 times = {"metadata": metadata, "updated_at": max(now, record.entry.created_at)}
-                entry = record.entry.model_copy(update=times)
+                entry = record.entry.model_copy(update={} if metadata is None else times)
                 merged = {key: value for key, value in {**record.extra, **(extra or {})}.items() if value is not None}
                 if SUCCESSION_KEY not in merged:
                     entry = entry.model_copy(update={"superseded_by": None, "superseded_at": None})

@@ -171,9 +171,16 @@ class BatchBackend(Protocol):
         ...
 
     async def set_metadata_many(
-        self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, extra: Mapping[str, Any] | None = None
+        self,
+        agent_id: str,
+        ids: Sequence[str],
+        metadata: MemoryMetadata | None,
+        *,
+        extra: Mapping[str, Any] | None = None,
     ) -> int:
         """Replace source, confidence and tags of these memories without embedding again; return how many.
+
+        Without metadata these stay, and the time of the last change with them.
 
         Keys of ``extra`` are set in the records' extra at once with these; one whose value is None is taken off.
         """

@@ -188,6 +188,22 @@ class SearchNotesConfig(Frozen):
     max_tokens: int = Field(default=200, ge=100, le=1000)
 
 
+class ChangesConfig(Frozen):
+    """Let a language model say which memories newer ones replaced, where both are alike in other words.
+
+    Attributes:
+        enabled: whether memories are compared with older ones after each maintenance run.
+        model: the model that compares them; None takes ``memory.llm.model``. Another model compares all anew.
+        temperature: the sampling temperature.
+        max_tokens: the most tokens of an answer.
+    """
+
+    enabled: bool = False
+    model: NotBlankStr | None = None
+    temperature: float = Field(default=0.0, ge=0.0, le=1.0)
+    max_tokens: int = Field(default=100, ge=50, le=1000)
+
+
 class WikiExportConfig(Frozen):
     """Export experience as Markdown files.
 
@@ -255,6 +271,7 @@ class ConsolidationConfig(Frozen):
         archival: how long the archive keeps memories, and how dense and sparse texts are treated.
         experience_compressor: how raw experience becomes compressed experience.
         search_notes: how memories get words by which they are found too.
+        changes: how memories that newer ones replaced are noticed.
         wiki_export: how experience is exported as files.
         strategy: how a group of memories becomes one; also the name of a strategy that an installed package
             registers. Left out, it is ``dual_mode`` where ``archival.dual_mode.enabled`` is true.
@@ -291,6 +308,7 @@ class ConsolidationConfig(Frozen):
     archival: ArchivalConfig = ArchivalConfig()
     experience_compressor: ExperienceCompressorConfig = ExperienceCompressorConfig()
     search_notes: SearchNotesConfig = SearchNotesConfig()
+    changes: ChangesConfig = ChangesConfig()
     wiki_export: WikiExportConfig = WikiExportConfig()
     strategy: ConsolidationStrategyType | NotBlankStr = Field(
         default=ConsolidationStrategyType.DEDUPE, union_mode="left_to_right"

@@ -171,4 +171,6 @@ def llm_consumers(memory: CompanyMemoryConfig) -> Mapping[str, str | None]:
         )
     if consolidation.search_notes.enabled:
         steps["memory.consolidation.search_notes"] = consolidation.search_notes.model or memory.llm.model
+    if consolidation.changes.enabled:
+        steps["memory.consolidation.changes"] = consolidation.changes.model or memory.llm.model
     return steps

@@ -1,5 +1,6 @@
 """Groups of memories that runs judged: proposed to a person and what became of it, or refused by the gate."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -13,8 +14,14 @@ from memcore.ledger.rows import RecordRow, decode, encode
 from memcore.ledger.tables import consolidation_groups
 from memcore.models.archival import ArchivalMode
 from memcore.models.base import Frozen
-from memcore.models.memory import BoundedTime, MemoryCategory
+from memcore.models.memory import BoundedTime, MemoryCategory, is_uuid
 from memcore.records import MemoryRecord
+
+#: The strategy of a pair: its memories are an older one and the newer one that may have replaced it.
+CHANGES = "changes"
+
+#: The run of a pair that a person decided about before any run did.
+BY_HAND = "by-hand"
 
 
 class GroupState(StrEnum):
@@ -30,6 +37,8 @@ class GroupState(StrEnum):
     DISMISSED = "dismissed"
     #: The gate decided against it.
     REFUSED = "refused"
+    #: An undo decided that the older memory of the pair holds again.
+    UNDONE = "undone"
 
 
 class ConsolidationGroup(Frozen):
@@ -74,6 +83,11 @@ class ConsolidationGroup(Frozen):
         return ids.group_key(strategy=self.strategy, source_ids=self.source_ids)
 
     @property
+    def is_found(self) -> bool:
+        """Whether a run decided about a pair, or the undo of one, and not a person."""
+        return is_uuid(self.decided_by or "")
+
+    @property
     def summary(self) -> MemoryRecord | None:
         """The proposed summary, without vectors."""
         return None if self.body is None else decode(RecordRow(self.body, None, None, None))
@@ -82,6 +96,13 @@ class ConsolidationGroup(Frozen):
 def packed_summary(summary: MemoryRecord) -> bytes:
     """Return a summary as a group keeps it. Raises MemoryInputError."""
     return encode(summary).body
+
+
+_PAIR_COUNTS = {
+    GroupState.PROPOSED: "unsure",
+    GroupState.ADOPTED: "superseded",
+    GroupState.UNDONE: "reinstated",
+}
 
 
 class ConsolidationGroups(Records[ConsolidationGroup]):
@@ -157,6 +178,40 @@ class ConsolidationGroups(Records[ConsolidationGroup]):
         which = equals(consolidation_groups, company=company, run_id=run_id, state=GroupState.APPROVED.value)
         self._update(which & consolidation_groups.c.place.in_(sorted(places)), values)
 
+    def pairs(self, company: str, agent_id: str) -> tuple[ConsolidationGroup, ...]:
+        """Return what was decided about pairs of an agent's memories, an older and a newer one, in order."""
+        table = consolidation_groups
+        mine = equals(table, company=company, agent_id=agent_id, strategy=CHANGES)
+        return self._all(select(table).where(mine).order_by(table.c.created_at, table.c.run_id, table.c.place))
+
+    def pair_counts(self, company: str, agent_id: str, run_id: str) -> dict[str, int]:
+        """Return how many pairs a run let be superseded or hold again, and of how many it was unsure; none is 0."""
+        found = Counter[str]()
+        for pair in self.pairs(company, agent_id):
+            if run_id == (pair.decided_by or pair.run_id) and pair.state in _PAIR_COUNTS:
+                found[_PAIR_COUNTS[pair.state]] += 1
+        return dict(found)
+
+    def decide_pair(self, pair: ConsolidationGroup, state: GroupState, *, by: str) -> None:
+        """Keep what a person, or an undo, decided about a pair."""
+        known = [each for each in self.pairs(pair.company, pair.agent_id) if each.source_ids == pair.source_ids]
+        given = {"state": state, "decided_by": by, "decided_at": self._clock()}
+        self.note([(known[-1] if known else pair).model_copy(update=given)])
+
+    def turn_pairs(self, company: str, agent_id: str, run_id: str, *, by: str) -> None:
+        """Decide the opposite of what a run decided about pairs, as its undo; to do it again changes nothing."""
+        table = consolidation_groups
+        mine = equals(table, company=company, agent_id=agent_id, strategy=CHANGES, decided_by=run_id)
+        given: Row = {"decided_by": by, "decided_at": self._clock()}
+        turned = {
+            GroupState.APPROVED: [GroupState.UNDONE],
+            GroupState.UNDONE: [GroupState.APPROVED, GroupState.ADOPTED],
+        }
+        with self._database.write() as connection:
+            for state, before in turned.items():
+                which = mine & table.c.state.in_([each.value for each in before])
+                connection.execute(update(table).where(which).values(state=state.value, **given))
+
     def withdraw(self, company: str, run_id: str) -> None:
         """Delete what a run proposes."""
         with self._database.write() as connection:
@@ -166,7 +221,9 @@ class ConsolidationGroups(Records[ConsolidationGroup]):
         """Delete a company's groups that were judged, and decided, before a time, and return how many."""
         table = consolidation_groups.c
         is_undecided = table.decided_at.is_(None) | (table.decided_at < before)
-        return self._delete(table.company == company, table.created_at < before, is_undecided)
+        # That both of a pair hold, a person says once.
+        is_pair = (table.strategy == CHANGES) & (table.state == GroupState.DISMISSED.value)
+        return self._delete(table.company == company, table.created_at < before, is_undecided, ~is_pair)
 
 
 def answer_proposed(

@@ -24,7 +24,7 @@ from memcore.ledger.erasure.shared_rows import rewrite_file
 from memcore.ledger.finetune_runs import FineTuneRuns
 from memcore.ledger.journal import Journal, MemoryKeys, Uses
 from memcore.ledger.learning.core_slots import CoreSlots
-from memcore.ledger.learning.experiences import Compressions, Experiences, NoteWriting
+from memcore.ledger.learning.experiences import ChangeFinding, Compressions, Experiences, NoteWriting
 from memcore.ledger.learning.lessons import Lessons
 from memcore.ledger.learning.patterns import Patterns
 from memcore.ledger.learning.skill_cycles import SkillCycles
@@ -70,9 +70,9 @@ class Ledger:
         self.answers = Answers(ledger, clock=clock)
         self.approvals = Approvals(ledger, clock=clock)
         self.experiences = Experiences(ledger, clock=clock)
-        self.compressions, self.note_writing = Compressions(ledger, clock=clock), NoteWriting(ledger, clock=clock)
-        self.trajectories = Trajectories(ledger)
-        self.patterns = Patterns(ledger)
+        self.compressions = Compressions(ledger, clock=clock)
+        self.note_writing, self.change_finding = NoteWriting(ledger, clock=clock), ChangeFinding(ledger, clock=clock)
+        self.trajectories, self.patterns = Trajectories(ledger), Patterns(ledger)
         self.lessons = Lessons(ledger, clock=clock)
         self.skills = Skills(ledger, clock=clock)
         self.skill_cycles = SkillCycles(ledger, clock=clock)

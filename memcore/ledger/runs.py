@@ -1,4 +1,4 @@
-"""Runs: maintenance, an undo, the end of a session, project or task, a restore, or the removal of a memory."""
+"""Runs: maintenance, an undo, the end of a scope, a restore, the removal of a memory, or changes that were found."""
 
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
@@ -32,7 +32,9 @@ from memcore.models.base import NotBlankStr, ValidatedModel
 from memcore.models.memory import BoundedTime, Key, StoredKey
 from memcore.models.webhook import EventNotice, WebhookEventType
 
-RunKind = Literal["maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove", "update"]
+RunKind = Literal[
+    "maintenance", "undo", "end_session", "end_project", "end_task", "restore", "remove", "update", "changes"
+]
 EndKind = Literal["end_session", "end_project", "end_task"]
 
 #: The kinds that end something.
@@ -180,6 +182,7 @@ _FIRST_STEPS = {
     "remove": RunStep.REMOVE,
     # No worker carries it out.
     "update": RunStep.FINISHED,
+    "changes": RunStep.FINISHED,
 }
 
 
@@ -193,8 +196,9 @@ def add_runs(connection: Connection, new: Iterable[NewRun], *, now: datetime, **
         fields, name = run.model_dump(), WorkKey(run.company, MaintenancePayload.task, run.run_id)
         step = _FIRST_STEPS.get(run.kind, RunStep.END).value
         rows[run.run_id] = {**fields, "step": step, "counts": {}, "created_at": now}
-        # A change is done by the engine that asks for it: no worker gets a job of that kind.
-        sent = MaintenancePayload(**{**fields, "kind": "remove" if run.kind == "update" else run.kind})
+        # Who asks for these does them: no worker gets a job of that kind.
+        kind = {"update": "remove", "changes": "maintenance"}.get(run.kind, run.kind)
+        sent = MaintenancePayload(**{**fields, "kind": kind})
         row = new_item(name, sent, now=now, agent_id=run.agent_id, lock=f"agent:{run.agent_id}")
         items[run.run_id] = row | item
     added = add_items(connection, items.values())

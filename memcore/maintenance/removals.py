@@ -80,6 +80,10 @@ class JournaledStore:
         self._lease = lease
         self._claims = 0
 
+    def check(self) -> None:
+        """Raise LeaseLostError where the run's lease is another worker's."""
+        self._lease.check()
+
     async def begin(self) -> None:
         """Remove all marks, so that workers without the lease delete nothing; then finish the agent's open entries.
 

@@ -215,8 +215,8 @@ class MaintenanceService:
                 left = await apply_restore(store, self.ledger)
             case "remove":
                 left = await apply_removal(store, self.ledger.journal)
-            case "update":
-                left = "an engine has carried it out"
+            case "update" | "changes":
+                left = "who asked for it has carried it out"
             case kind:
                 await apply_end(store, kind)
         return None if left is None else self._leave(run, attempt.token, left)
@@ -422,6 +422,8 @@ class MaintenanceService:
         counts = run_counts(self.ledger.journal, run)
         if run.kind == "maintenance":
             counts |= self.ledger.consolidation_groups.gate_counts(self.company, run.run_id)
+        if run.kind == "undo":
+            counts |= self.ledger.consolidation_groups.pair_counts(self.company, run.agent_id, run.run_id)
         return counts
 
     def _advance(self, run: Run, token: str, step: RunStep, **counts: int) -> Run:

@@ -11,10 +11,12 @@ from enum import StrEnum
 
 from memcore.backends.protocol import BatchBackend
 from memcore.errors import MemoryInputError
+from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.journal import EntryReason, Journal, JournalEntry
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
 from memcore.ledger.work_items import OPEN_STATES
+from memcore.maintenance.changes import carry_out_pairs
 from memcore.maintenance.removals import JournaledStore, is_same
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.base import Frozen
@@ -69,6 +71,8 @@ async def apply_undo(store: JournaledStore, ledger: Ledger) -> None:
     for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=True)):
         if place >= start:
             await _reverse(store, ledger, journal_entry, place)
+    ledger.consolidation_groups.turn_pairs(run.company, run.agent_id, target.run_id, by=run.run_id)
+    await carry_out_pairs(store.snapshot.backend, ledger, run.company, run.agent_id, check=store.check)
     moved = journal.totals(run.run_id)
     counts = {kind: moved["undone", kind] for kind in ("restored", "removed")}
     facts = {"agent_id": run.agent_id, "run_id": run.run_id, "undo_of": target.run_id}
@@ -220,13 +224,18 @@ class UndoSkip(Frozen):
 
 
 class UndoPlan(Frozen):
-    """The effects of undoing a run; a memory that the run moved twice is listed twice."""
+    """The effects of undoing a run; a memory that the run moved twice is listed twice.
+
+    ``reinstated`` memories would hold again, and ``superseded`` ones be replaced again.
+    """
 
     run_id: str
     agent_id: str
     restored: tuple[str, ...]
     removed: tuple[str, ...]
     skipped: tuple[UndoSkip, ...]
+    reinstated: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
 
 
 async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, company: str) -> UndoPlan:
@@ -257,12 +266,15 @@ async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, compa
                     moved.append(memory_id)
                 else:
                     skipped.append(UndoSkip(memory_id=memory_id, reason=reason))
+    pairs = [each for each in ledger.consolidation_groups.pairs(company, target.agent_id) if each.decided_by == run_id]
     return UndoPlan(
         run_id=run_id,
         agent_id=target.agent_id,
         restored=tuple(restored),
         removed=tuple(removed),
         skipped=tuple(skipped),
+        reinstated=tuple(each.source_ids[0] for each in pairs if each.state is GroupState.ADOPTED),
+        superseded=tuple(each.source_ids[0] for each in pairs if each.state is GroupState.UNDONE),
     )
 
 

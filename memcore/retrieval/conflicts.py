@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from memcore.backends.current import ALIKE
 from memcore.backends.evidence import terms_of
@@ -35,10 +36,19 @@ _tokenizer = Tokenizer()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Two memories that say different things in nearly the same words."""
+    """Two memories of which one may contradict the other.
+
+    Attributes:
+        verdict: what a language model said of them: ``superseded``, which holds and an undo of the run takes
+            back, or ``unsure``, which waits for a person. None where both say different things in nearly the same
+            words.
+        run_id: the run that said so.
+    """
 
     older: MemoryEntry
     newer: MemoryEntry
+    verdict: Literal["superseded", "unsure"] | None = None
+    run_id: str | None = None
 
 
 def conflicts(memories: Sequence[MemoryEntry]) -> tuple[Conflict, ...]:

@@ -10,15 +10,18 @@ from memcore.client.envelopes import Scope
 from memcore.client.results import StoreReceipt
 from memcore.deadline.limits import reading
 from memcore.errors import MemoryCapabilityError, MemoryInputError, MemoryNotFoundError
+from memcore.ledger.consolidation_groups import BY_HAND, CHANGES, ConsolidationGroup, GroupState
+from memcore.ledger.organization.audit import person
 from memcore.maintenance.provenance import MemoryHistory, trace_memory
 from memcore.memories import Memories
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest, require_agent_id
 from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
-from memcore.records import Where
+from memcore.records import MemoryRecord, Where
 from memcore.retrieval.conflicts import Conflict, conflicts
 from memcore.service.resources import ServiceResources
 
 if TYPE_CHECKING:
+    from memcore.backends.factory import WorkerBackend
     from memcore.ledger.organization.shared_log import SharedEntry
 
 
@@ -142,24 +145,41 @@ class MemoryOperations:
         )
 
     async def conflicts(self, agent_id: str, *, limit: int = 20) -> tuple[Conflict, ...]:
-        """Return pairs of memories that may contradict one another; ``supersede`` decides which holds."""
+        """Return pairs of memories that may contradict one another; ``supersede`` and ``both_hold`` decide.
+
+        First those of which a model is not sure, then those that only rules found, then what a model superseded.
+        """
         require_agent_id(agent_id)
         backend = await self._resources.backend()
         where = Where(agent_id=agent_id, lessons=False)
         entries = [record.entry async for page in scanned(backend, where) for record in page]
         shown = await current(backend, agent_id, entries, now=self._resources.clock())
-        return (await asyncio.to_thread(conflicts, shown))[:limit]
+        judged = await self._resources.run(self._ledger.consolidation_groups.pairs, self._company, agent_id)
+        pairs = {pair.source_ids: pair for pair in judged}
+        found = [
+            each
+            for each in await asyncio.to_thread(conflicts, shown)
+            if (pair := pairs.get((each.older.id, each.newer.id))) is None or pair.state is GroupState.UNDONE
+        ]
+        by_id = {entry.id: entry for entry in shown}
+        unsure, superseded = list[Conflict](), list[Conflict]()
+        for (old_id, new_id), pair in reversed(pairs.items()):
+            old, new = by_id.get(old_id), by_id.get(new_id)
+            if old is None or new is None:
+                continue
+            if pair.state is GroupState.PROPOSED and old.superseded_by is None:
+                unsure.append(Conflict(older=old, newer=new, verdict="unsure", run_id=pair.run_id))
+            if pair.state is GroupState.ADOPTED and old.superseded_by == new_id and pair.is_found:
+                superseded.append(Conflict(older=old, newer=new, verdict="superseded", run_id=pair.decided_by))
+        return (*unsure, *found, *superseded)[:limit]
 
     async def supersede(
         self, agent_id: str, old_id: str, new_id: str, *, by: str | None = None, reason: str | None = None
     ) -> None:
         """Let one memory replace another, which stays, ranks behind it, and says so. Raises MemoryInputError."""
-        backend = await self._resources.backend()
-        known = {each.entry.id: each for each in await backend.get_many(agent_id, [old_id, new_id])}
-        for field, memory_id in (("old_id", old_id), ("new_id", new_id)):
-            if memory_id not in known:
-                raise MemoryInputError(field, "is no memory of this agent")
+        backend, known = await self._both(agent_id, old_id, new_id)
         await supersede(backend, known[old_id], known[new_id])
+        await self._decide(known[old_id], new_id, GroupState.ADOPTED, by)
         # After it: a call that died before may be made again, and changes nothing twice.
         why = f"by {new_id}" if reason is None else f"by {new_id}: {reason}"
         await self._resources.note(by, "memory.supersede", old_id, reason=why)
@@ -172,10 +192,47 @@ class MemoryOperations:
         for record in await backend.get_many(agent_id, [memory_id]):
             if await reinstate(backend, record):
                 successor = str(record.entry.superseded_by)
+                await self._decide(record, successor, GroupState.DISMISSED, by)
                 why = f"from {successor}" if reason is None else f"from {successor}: {reason}"
                 await self._resources.note(by, "memory.reinstate", memory_id, reason=why)
                 return successor
         raise MemoryInputError("memory_id", "is no memory of this agent that was superseded")
+
+    async def both_hold(
+        self, agent_id: str, old_id: str, new_id: str, *, by: str | None = None, reason: str | None = None
+    ) -> None:
+        """Say that two memories both hold: they are no conflict, and no model decides otherwise.
+
+        One that the other had superseded is reinstated. Raises MemoryInputError.
+        """
+        backend, known = await self._both(agent_id, old_id, new_id)
+        if known[old_id].entry.superseded_by == new_id:
+            await reinstate(backend, known[old_id])
+        await self._decide(known[old_id], new_id, GroupState.DISMISSED, by)
+        why = f"with {new_id}" if reason is None else f"with {new_id}: {reason}"
+        await self._resources.note(by, "memory.both_hold", old_id, reason=why)
+
+    async def _both(self, agent_id: str, old_id: str, new_id: str) -> "tuple[WorkerBackend, dict[str, MemoryRecord]]":
+        backend = await self._resources.backend()
+        known = {each.entry.id: each for each in await backend.get_many(agent_id, [old_id, new_id])}
+        for field, memory_id in (("old_id", old_id), ("new_id", new_id)):
+            if memory_id not in known:
+                raise MemoryInputError(field, "is no memory of this agent")
+        return backend, known
+
+    async def _decide(self, old: MemoryRecord, new_id: str, state: GroupState, by: str | None) -> None:
+        """Keep what a person decided about a pair."""
+        groups, entry = self._ledger.consolidation_groups, old.entry
+        pair = ConsolidationGroup(
+            company=self._company,
+            run_id=BY_HAND,
+            agent_id=entry.agent_id,
+            category=entry.category,
+            strategy=CHANGES,
+            state=state,
+            source_ids=(entry.id, new_id),
+        )
+        await self._resources.run(groups.decide_pair, pair, state, by=person(by))
 
     async def why(self, memory_id: str, *, agent_id: str | None = None, with_text: bool = False) -> MemoryHistory:
         """Return why a memory exists or is gone: what runs did to it, its originals and summaries, at any depth.

@@ -163,6 +163,12 @@ class Event(StrEnum):
     SEARCH_NOTES_FAILED = "search_notes.failed", WARNING, "agent_id memory_id error"
     #: The writing of search notes could not be dispatched; the next run dispatches it.
     SEARCH_NOTES_WAIT = "search_notes.wait", WARNING, "agent_id error"
+    #: Memories of an agent are compared with older ones now; counts by outcome.
+    CHANGES_COMPLETE = "changes.complete", INFO, "agent_id *"
+    #: The model did not answer; the memory is compared with older ones after a later run.
+    CHANGES_FAILED = "changes.failed", WARNING, "agent_id memory_id error"
+    #: The comparison of memories could not be dispatched; the next run dispatches it.
+    CHANGES_WAIT = "changes.wait", WARNING, "agent_id error"
     #: The propagation of lessons could not be dispatched; the next run dispatches it.
     NIGHT_LESSONS_WAIT = "night.lessons_wait", WARNING, "agent_id error"
     #: A lesson could not be dispatched; the sweep dispatches it.

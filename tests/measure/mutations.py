@@ -37,6 +37,7 @@ TESTS = {
         f"{MAINTENANCE}/test_versions.py",
         "tests/integration/reindex/test_switch.py",
     ),
+    "changes": ("tests/unit/maintenance/test_change_guards.py", f"{MAINTENANCE}/test_changes.py"),
     "languages": ("tests/unit/embedding", "tests/unit/backends", "tests/integration/reindex"),
     "evidence": (
         "tests/unit/backends/test_evidence.py", "tests/unit/backends/test_neighbours.py",
@@ -179,6 +180,25 @@ MUTANTS: tuple[Mutant, ...] = (
             "return None",
         ),
         ("(any(map(str.isdigit, word)) or (has_names and written[:1].isupper())) and word not in said", "False"),
+    ),
+    *_of(
+        "changes",
+        ("if not may_be_replaced(old, new, kept_tags=[self.core_tag]):", "if False:"),
+        ("return again if again in {None, Verdict.SUPERSEDES} else Verdict.UNSURE", "return verdict"),
+        ("and old.metadata.source == new.metadata.source", "and True"),
+        ("and _PAST.search(fold(new.content)) is None", "and True"),
+        (
+            "likely = [each for each in found if _is_older(each, new) and (each.id, new.id) not in known]",
+            "likely = [each for each in found if _is_older(each, new)]",
+        ),
+        ("and new.last_stated_at - old.last_stated_at >= APART", "and new.last_stated_at > old.last_stated_at"),
+        ("if pair.state not in {GroupState.APPROVED, GroupState.UNDONE}:", "if pair.state is not GroupState.APPROVED:"),
+        ("extra[SUPERSEDES_KEY] = [each for each in record.supersedes if each not in found]", "pass"),
+        (
+            "mine = equals(table, company=company, agent_id=agent_id, strategy=CHANGES, decided_by=run_id)",
+            "mine = equals(table, company=company, agent_id=agent_id, strategy=CHANGES)",
+        ),
+        ("if new.agent_id in watched.barred or new.namespace in watched.erased_people:", "if False:"),
     ),
     *_of(
         "languages",

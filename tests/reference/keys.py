@@ -41,6 +41,7 @@ ADDED = {
     "memory.retrieval.query_days": "a person's words must not be kept for ever",
     "memory.retrieval.self_editing": "the reference has this model, but no key for it",
     "memory.consolidation.strategy": "the reference chooses the strategy in code, not in a file",
+    "memory.consolidation.changes": "what was true once must not stand beside what replaced it in other words",
     "memory.consolidation.search_notes": "people ask for a memory in other words than it has",
     "memory.consolidation.apply": "a person may want to see what a summary replaces before it does",
     "memory.consolidation.categories": (

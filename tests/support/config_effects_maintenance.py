@@ -16,6 +16,7 @@ from memcore.ledger import tables
 from memcore.ledger.conversation.tables import turns
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun, RunKind, RunOrigin
+from memcore.maintenance.changes import ChangesService
 from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.search_notes import SearchNotesService
 from memcore.maintenance.service import MaintenanceService
@@ -32,7 +33,7 @@ from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import START, memory
 from support.old_rows import call, count, entry, insert, line, session, trace
 from support.vector_backend import VectorInMemory
-from tasks.maintain import export_wiki, request_search_notes
+from tasks.maintain import export_wiki, request_changes, request_search_notes
 from workers.celery_task import perform
 
 #: More than any run needs.
@@ -268,6 +269,18 @@ def search_notes(place: Place, policy: Policy) -> object:
         return _left(made, outcome), asked
 
 
+def changes(place: Place, policy: Policy) -> object:
+    """What a model is asked after a run about a memory that a newer one may have replaced."""
+    model = Teacher(always=json.dumps({"question": "When?", "then": "in May", "now": "in May"}))
+    with context_fixture(place, policy, model=model) as made:
+        texts = ("The boiler was serviced in May.", "The boiler was serviced")
+        asyncio.run(made.keep(*(memory(at, content=text, days_old=9 - at) for at, text in enumerate(texts, start=1))))
+        request_changes(AGENT, made.job_context)
+        outcome = made.job_context.run(made.job_context.service(ChangesService).run(AGENT)).outcome
+        asked = [(str(each.model), each.temperature, each.max_tokens) for each in model.asked]
+        return _left(made, outcome), asked
+
+
 def wiki(place: Place, policy: Policy) -> object:
     """Which files the end of a run leaves, by their place in the data folder."""
     with context_fixture(place, policy, model=Teacher()) as made:
@@ -311,6 +324,7 @@ _WIKI = {
 }
 _COMPRESSOR = {"memory.consolidation.experience_compressor.enabled": True}
 _NOTES = {"memory.consolidation.search_notes.enabled": True}
+_CHANGES = {"memory.consolidation.changes.enabled": True}
 _RULES = "memory.consolidation.retention.rules"
 _RULE = {_RULES: [{"category": "episodic", "retention_days": 30}]}
 
@@ -424,6 +438,13 @@ EFFECTS = {
         temperature=Effect(compression, 0.9, _COMPRESSOR),
         max_tokens=Effect(compression, 100, _COMPRESSOR),
         min_compression_ratio=Effect(compression, 0.99, _COMPRESSOR),
+    ),
+    **_under(
+        "memory.consolidation.changes",
+        enabled=Effect(changes, value=True),
+        model=Effect(changes, "other", _CHANGES),
+        temperature=Effect(changes, 0.9, _CHANGES),
+        max_tokens=Effect(changes, 50, _CHANGES),
     ),
     **_under(
         "memory.consolidation.search_notes",

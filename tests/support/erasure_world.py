@@ -26,12 +26,14 @@ from memcore.erasure.service import DRAIN_DELAY, ErasureService
 from memcore.finetune.run_folder import runs_of
 from memcore.ingest import Ingestor
 from memcore.jobs import RecordedQuery, StorePayload
+from memcore.ledger.consolidation_groups import CHANGES, ConsolidationGroup, GroupState
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.erasure.shared_rows import HistoryRows
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.learning.skills import Skill, SkillState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
+from memcore.maintenance.changes import carry_out_pairs
 from memcore.models.archival import ArchivalMode
 from memcore.models.conversation import Owner
 from memcore.models.execution import TerminationReason
@@ -95,6 +97,18 @@ class ErasureWorld:
         await ingestor.write(items)
         notes = [SearchNotes(by="m", texts=(self.secret(agent_id),)) for _ in range(10)]
         await self.backend.set_search_notes(agent_id, dict(zip([each.id for each in items[50:]], notes, strict=True)))
+        # One that another one has superseded, as a model said.
+        pair = ConsolidationGroup(
+            company=COMPANY,
+            run_id=f"changes of {agent_id}",
+            agent_id=agent_id,
+            category=MemoryCategory.SEMANTIC,
+            strategy=CHANGES,
+            state=GroupState.APPROVED,
+            source_ids=(items[51].id, items[52].id),
+        )
+        ledger.consolidation_groups.note([pair])
+        await carry_out_pairs(self.backend, ledger, COMPANY, agent_id, check=lambda: None)
         # A new version under a key, removals in the journal, archived memories with copies in the store.
         await ingestor.write([item(self.secret(agent_id), agent_id=agent_id, sent_at=clock(), key="k1")])
         changes = Deletion.over(ledger, company=COMPANY, clock=clock)

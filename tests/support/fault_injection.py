@@ -26,6 +26,7 @@ _READS = frozenset(
         "companies.paused", "syntheses.of_run", "uses.of", "backend.document_vectors", "backend.query_vectors",
         "consolidation_groups.judged", "consolidation_groups.of_run", "journal.removed_by_run", "agents.why_paused",
         "answers.get", "archive.find", "archive.replaced_by", "backend.indexed_archived", "lineage.archived",
+        "consolidation_groups.pairs", "consolidation_groups.pair_counts",
         "consolidation_groups.gate_counts", "runs.is_settled", "runs.last_done", "syntheses.get",
         "webhooks.signing", "deliveries.load", "deliveries.get", "deliveries.page", "deliveries.item",
         "erasures.watch", "erasures.late",
@@ -175,6 +176,7 @@ class _WatchedLedger:
         self.experiences = _Watched(inner.experiences, "experiences", faults)
         self.compressions = _Watched(inner.compressions, "compressions", faults)
         self.note_writing = _Watched(inner.note_writing, "note_writing", faults)
+        self.change_finding = _Watched(inner.change_finding, "change_finding", faults)
         self.trajectories = _Watched(inner.trajectories, "trajectories", faults)
         self.lessons = _Watched(inner.lessons, "lessons", faults)
         self.work = _Watched(inner.work, "work", faults)

@@ -243,7 +243,12 @@ class Mem0Backend(RecordBackend):
         )
 
     async def set_metadata_many(
-        self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, extra: Mapping[str, Any] | None = None
+        self,
+        agent_id: str,
+        ids: Sequence[str],
+        metadata: MemoryMetadata | None,
+        *,
+        extra: Mapping[str, Any] | None = None,
     ) -> int:
         write = partial(
             Writer.set_metadata, agent_id=agent_id, ids=ids, metadata=metadata, extra=extra or {}, now=self._clock()

@@ -17,7 +17,16 @@ from qdrant_client.models import (
     Range,
 )
 
-from memcore.backends.mem0.points import HOLDS_FROM, HOLDS_UNTIL, LESSON, NOTED_BY, REPLACED_AT, Key, archive_owner
+from memcore.backends.mem0.points import (
+    COMPARED_BY,
+    HOLDS_FROM,
+    HOLDS_UNTIL,
+    LESSON,
+    NOTED_BY,
+    REPLACED_AT,
+    Key,
+    archive_owner,
+)
 from memcore.models.memory import (
     SHARED_OWNER,
     Excluded,
@@ -92,6 +101,8 @@ def of_where(where: Where) -> Filter:
     must_not: list[Condition] = [without(LESSON)] if where.lessons else []
     if where.unnoted_by is not None:
         must_not.append(_with_attribute(NOTED_BY, where.unnoted_by))
+    if where.uncompared_by is not None:
+        must_not.append(_with_attribute(COMPARED_BY, where.uncompared_by))
     if where.without_tags:
         must_not.append(FieldCondition(key=Key.TAGS.value, match=MatchAny(any=list(where.without_tags))))
     if where.without_ids:

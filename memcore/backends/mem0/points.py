@@ -52,6 +52,7 @@ from memcore.models.memory import (
 from memcore.records import (
     ATTRIBUTES_KEY,
     CALLER_KEY,
+    COMPARED_KEY,
     COVERS_UNTIL_KEY,
     LESSON_FIELD,
     LESSON_KEY,
@@ -117,6 +118,9 @@ LESSON = f"{LESSON_KEY}.{LESSON_FIELD}"
 
 #: Where the store finds what wrote a memory's search notes.
 NOTED_BY = f"{SEARCH_NOTES_KEY}.by"
+
+#: Where the store finds what a memory was compared with older ones by.
+COMPARED_BY = f"{COMPARED_KEY}.by"
 
 #: Times, in epoch seconds, from when on a memory holds, and from when on it holds no more or has been replaced.
 HOLDS_FROM, HOLDS_UNTIL, REPLACED_AT = f"{VALIDITY_KEY}.from", f"{VALIDITY_KEY}.until", f"{SUCCESSION_KEY}.at"

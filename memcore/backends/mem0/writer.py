@@ -495,20 +495,22 @@ class Writer:
                 self._set({Key.SHARED_UNTIL.value: line.version}, FilterSelector(filter=narrowed))
 
     def set_metadata(
-        self, agent_id: str, ids: Sequence[str], metadata: MemoryMetadata, *, extra: Mapping[str, Any], now: datetime
+        self,
+        agent_id: str,
+        ids: Sequence[str],
+        metadata: MemoryMetadata | None,
+        *,
+        extra: Mapping[str, Any],
+        now: datetime,
     ) -> int:
-        """Replace source, confidence and tags, set the keys of the extra, and stamp the time; return how many."""
+        """Replace source, confidence and tags, and stamp the time; set the keys of the extra; return how many."""
         narrowed = owned(agent_id, with_ids(memory_ids(ids)))
         changed = self._client.count(self._collection, count_filter=narrowed, exact=True).count
-        self._set(
-            {
-                **extra_payload(extra),
-                **metadata_payload(metadata),
-                Key.UPDATED_AT.value: iso(now),
-                Key.UPDATED_TS.value: now.timestamp(),
-            },
-            FilterSelector(filter=narrowed),
-        )
+        payload = extra_payload(extra)
+        if metadata is not None:
+            stamp = {Key.UPDATED_AT.value: iso(now), Key.UPDATED_TS.value: now.timestamp()}
+            payload |= {**metadata_payload(metadata), **stamp}
+        self._set(payload, FilterSelector(filter=narrowed))
         return changed
 
     def set_search_notes(self, agent_id: str, notes: Mapping[str, SearchNotes]) -> int:

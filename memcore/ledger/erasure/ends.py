@@ -107,7 +107,7 @@ class Kept:
 
 
 #: Runs of which nothing is asked once they can no longer be undone: their entries say what became of the memories.
-_BRIEF = (*END_KINDS, "remove", "update")
+_BRIEF = (*END_KINDS, "remove", "update", "changes")
 
 
 def _has_newer() -> ColumnElement[bool]:

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, func, select
 
 from memcore import ids
 from memcore.errors import MemoryInputError
-from memcore.jobs import MAX_PAYLOAD_BYTES, CompressPayload, SearchNotesPayload
+from memcore.jobs import MAX_PAYLOAD_BYTES, ChangesPayload, CompressPayload, SearchNotesPayload
 from memcore.ledger.database import Records, checked_key, equals, insert_one, record_of
 from memcore.ledger.rows import pack, unpack
 from memcore.ledger.tables import RAW, experiences
@@ -129,6 +129,17 @@ class NoteWriting(PlainWork):
         """Make the agent's work ready, and return it to be dispatched; None while it is open."""
         key = ids.search_notes_id(company=company, agent_id=agent_id)
         return self.request(key, SearchNotesPayload(company=company, agent_id=agent_id), agent_id=agent_id)
+
+
+class ChangeFinding(PlainWork):
+    """The search for memories that newer ones replaced, an item for each agent."""
+
+    _kind = ChangesPayload.task
+
+    def request_for(self, company: str, agent_id: str) -> WorkItem | None:
+        """Make the agent's work ready, and return it to be dispatched; None while it is open."""
+        key = ids.changes_id(company=company, agent_id=agent_id)
+        return self.request(key, ChangesPayload(company=company, agent_id=agent_id), agent_id=agent_id)
 
 
 def _of(company: str, agent_id: str) -> ColumnElement[bool]:

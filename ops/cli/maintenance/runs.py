@@ -218,6 +218,8 @@ def _show_undo_plan(command: JsonCommand, run_id: str) -> None:
     say(f"{counts}, {len(plan.skipped)} would be left as they are")
     rows = [{"memory_id": each, "undo": "returns", "reason": None} for each in plan.restored]
     rows += [{"memory_id": each, "undo": "goes", "reason": None} for each in plan.removed]
+    rows += [{"memory_id": each, "undo": "holds again", "reason": None} for each in plan.reinstated]
+    rows += [{"memory_id": each, "undo": "is superseded", "reason": None} for each in plan.superseded]
     rows += [{"memory_id": each.memory_id, "undo": "skipped", "reason": str(each.reason)} for each in plan.skipped]
     if rows:
         command.show_rows(rows, "memory_id", "undo", "reason")

@@ -165,21 +165,22 @@ def show_conflicts(
     agent_id: Annotated[str, typer.Argument(help="Whose memories.")],
     limit: Limit = 20,
 ) -> None:
-    """List pairs of memories that may contradict one another; `supersede` decides which holds."""
+    """List pairs of memories that may contradict one another; `supersede` and `both-hold` decide."""
     with command.service() as (service, runner):
         found = runner.run(service.memories.conflicts(agent_id, limit=limit))
-    columns = ("older", "newer", "older_text", "newer_text")
+    columns = ("older", "newer", "verdict", "older_text", "newer_text")
     command.show_rows((_pair(command, each) for each in found), *columns)
 
 
 def _pair(command: JsonCommand, pair: Conflict) -> Mapping[str, Any]:
     if command.as_json:
-        return {"older": entry_facts(pair.older), "newer": entry_facts(pair.newer)}
+        more = {"verdict": pair.verdict, "run_id": pair.run_id}
+        return {"older": entry_facts(pair.older), "newer": entry_facts(pair.newer), **more}
     texts = {
         f"{name}_text": f"{day_of(entry.created_at)} {short(command, {'text': entry.content})['text']}"
         for name, entry in (("older", pair.older), ("newer", pair.newer))
     }
-    return {"older": pair.older.id, "newer": pair.newer.id, **texts}
+    return {"older": pair.older.id, "newer": pair.newer.id, "verdict": pair.verdict, **texts}
 
 
 @app.command("supersede")
@@ -194,6 +195,20 @@ def supersede_memory(
     with command.service() as (service, runner):
         runner.run(service.memories.supersede(agent_id, old_id, new_id, by=by))
     command.show_facts({"superseded": old_id, "by": new_id})
+
+
+@app.command("both-hold")
+def both_hold(
+    command: JsonCommand,
+    agent_id: Annotated[str, typer.Argument(help="Whose memories.")],
+    old_id: Annotated[str, typer.Argument(help="The older memory.")],
+    new_id: Annotated[str, typer.Argument(help="The newer memory, which does not replace it.")],
+    by: By = None,
+) -> None:
+    """Say that two memories both hold: they are no conflict, and no model decides otherwise."""
+    with command.service() as (service, runner):
+        runner.run(service.memories.both_hold(agent_id, old_id, new_id, by=by))
+    command.show_facts({"holds": old_id, "beside": new_id})
 
 
 @app.command("reinstate")

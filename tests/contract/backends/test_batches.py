@@ -8,7 +8,7 @@ from support.memories import DAWN, NOW, StoppedClock, new_agent, record, records
 from memcore.backends.factory import WorkerBackend
 from memcore.embedding.bm25 import SparseVector
 from memcore.models.memory import MemoryCategory, MemoryMetadata
-from memcore.records import Lineage, MemoryRecord, Vectors
+from memcore.records import COMPARED_KEY, Lineage, MemoryRecord, Vectors, Where
 
 _LINEAGE = Lineage(session_id="s-1", project_id="p-1", task_id="t-1", summary_of=("one", "two"), depth=2)
 
@@ -54,6 +54,23 @@ async def test_a_redelivery_does_not_undo_a_later_change(backend: WorkerBackend)
     entry = await backend.get(agent, one.entry.id)
     assert entry is not None
     assert entry.metadata.tags == ("checked",)
+
+
+async def test_a_mark_is_set_without_metadata_and_filtered_by(backend: WorkerBackend) -> None:
+    agent = new_agent()
+    one, other = record(agent, "said first", tags=("kept",)), record(agent, "said second")
+    await backend.store_many([one, other])
+    (before,) = await backend.get_many(agent, [one.entry.id])
+
+    mark = {COMPARED_KEY: {"by": "model/1", "superseded": [other.entry.id]}}
+    assert await backend.set_metadata_many(agent, [one.entry.id, "no-such-id"], None, extra=mark) == 1
+
+    (after,) = await backend.get_many(agent, [one.entry.id])
+    assert after.entry == before.entry
+    assert (after.compared_by, after.found_superseded) == ("model/1", frozenset({other.entry.id}))
+    left = await backend.scan(Where(agent_id=agent, uncompared_by="model/1"))
+    assert [each.entry.id for each in left.records] == [other.entry.id]
+    assert await backend.count_where(Where(agent_id=agent, uncompared_by="model/2")) == 2
 
 
 async def test_no_records_is_no_work(backend: WorkerBackend) -> None:

@@ -116,12 +116,19 @@ def test_a_memory_that_another_replaced_ranks_behind_and_says_so_until_it_is_rei
     (pair,) = memtend.ok("conflicts", agent, "--json").value
     assert (pair["older"]["id"], pair["newer"]["id"]) == (old, third)
     assert "Ada lives in Rome" in memtend.ok("conflicts", agent).out
+    assert (pair["verdict"], pair["run_id"]) == (None, None)
+    assert memtend.ok("both-hold", agent, old, third, "--by", "ada", "--json").value == {"holds": old, "beside": third}
+    assert memtend.ok("conflicts", agent, "--json").value == []
     memtend.ok("supersede", agent, old, new, "--by", "ada")
     found = {each["id"]: each["superseded_by"] for each in memtend.ok("search", agent, "Ada lives", "--json").value}
     assert found == {old: new, new: None, third: None}
     lines = [line for line in memtend.ok("audit", "--actor", "ada", "--json").value if line["subject"] == old]
     kept = [(line["action"], line["reason"]) for line in lines]
-    assert kept == [("memory.supersede", f"by {new}"), ("memory.reinstate", f"from {new}")]
+    assert kept == [
+        ("memory.supersede", f"by {new}"),
+        ("memory.both_hold", f"with {third}"),
+        ("memory.reinstate", f"from {new}"),
+    ]
 
 
 def test_a_store_that_another_template_filled_goes_on_with_it(stack: StackAddress) -> None:

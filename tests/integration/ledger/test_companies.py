@@ -33,7 +33,7 @@ from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import ApprovalClosedError, LeaseLostError, MemoryNotFoundError
 from memcore.jobs import AppliedPayload, EvolvePayload, RecordedQuery, Use
 from memcore.ledger.agents import AgentSpec
-from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
+from memcore.ledger.consolidation_groups import CHANGES, ConsolidationGroup, GroupState
 from memcore.ledger.database import equals
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.learning.patterns import PatternKind, Window
@@ -68,6 +68,8 @@ EVER = Window(since=FIRST, until=DAWN + timedelta(days=400), min_agents=1)
 QUESTION, PART = f"question of {COMPANY}", f"night of {COMPANY}.0"
 COMPRESSION = ids.compression_id(company=COMPANY, agent_id=AGENT)
 NOTES = ids.search_notes_id(company=COMPANY, agent_id=AGENT)
+PAIR_RUN = f"changes of {COMPANY}"
+CHANGES_ID = ids.changes_id(company=COMPANY, agent_id=AGENT)
 CYCLE_ID = ids.cycle_id(company=COMPANY, planned_at=DAWN.isoformat())
 
 Call = Callable[[Ledger, StoppedClock, str], object]
@@ -125,6 +127,11 @@ def _group(company: str) -> ConsolidationGroup:
     )
 
 
+def _pair(company: str) -> ConsolidationGroup:
+    given = {"strategy": CHANGES, "run_id": PAIR_RUN, "decided_by": PAIR_RUN, "body": None}
+    return _group(company).model_copy(update=given)
+
+
 def _applied(ledger: Ledger, clock: StoppedClock, company: str) -> bool:
     payload = AppliedPayload(
         company=company, agent_id=AGENT, application_id="one", skill_id=MEMORY, outcome="success", applied_at=clock(),
@@ -143,7 +150,7 @@ def _heard(say: Callable[[], object]) -> object:
 #: The parts of the ledger that are kinds of work.
 KINDS = (
     *("answers", "compressions", "note_writing", "lessons", "runs", "sessions", "skill_cycles", "syntheses", "turns"),
-    "erasures",
+    *("change_finding", "erasures"),
 )
 
 
@@ -279,6 +286,12 @@ WRITES: dict[str, Call] = {
     "consolidation_groups.withdraw": lambda ledger, _, c: ledger.consolidation_groups.withdraw(
         c, f"night of {COMPANY}"
     ),
+    "consolidation_groups.decide_pair": lambda ledger, _, c: ledger.consolidation_groups.decide_pair(
+        _pair(c), GroupState.DISMISSED, by="person:ada"
+    ),
+    "consolidation_groups.turn_pairs": lambda ledger, _, c: ledger.consolidation_groups.turn_pairs(
+        c, AGENT, PAIR_RUN, by="an undo"
+    ),
     "consolidation_groups.expire": lambda ledger, clock, c: ledger.consolidation_groups.expire(
         c, before=clock() + 400 * DAY
     ),
@@ -297,6 +310,13 @@ WRITES: dict[str, Call] = {
     ),
     "note_writing.skip": lambda ledger, _, c: _heard(
         lambda: ledger.note_writing.skip(c, *_held(ledger, "note_writing"), "no")
+    ),
+    "change_finding.request_for": lambda ledger, _, c: ledger.change_finding.request_for(c, AGENT),
+    "change_finding.finish": lambda ledger, _, c: _heard(
+        lambda: ledger.change_finding.finish(c, *_held(ledger, "change_finding"))
+    ),
+    "change_finding.skip": lambda ledger, _, c: _heard(
+        lambda: ledger.change_finding.skip(c, *_held(ledger, "change_finding"), "no")
     ),
     "experiences.append": lambda ledger, _, c: ledger.experiences.append(c, EXPERIENCE),
     "experiences.mark": lambda ledger, _, c: ledger.experiences.mark(c, AGENT, EXPERIENCE.id, reason="too weak"),
@@ -422,6 +442,8 @@ VIEWS: dict[str, Call] = {
     "usage.failing": lambda ledger, _, c: ledger.usage.failing(c, without="p"),
     "compressions.get": lambda ledger, _, c: ledger.compressions.get(c, COMPRESSION),
     "compressions.item": lambda ledger, _, c: _heard(lambda: ledger.compressions.item(c, COMPRESSION)),
+    "change_finding.get": lambda ledger, _, c: ledger.change_finding.get(c, CHANGES_ID),
+    "change_finding.item": lambda ledger, _, c: _heard(lambda: ledger.change_finding.item(c, CHANGES_ID)),
     "note_writing.get": lambda ledger, _, c: ledger.note_writing.get(c, NOTES),
     "note_writing.item": lambda ledger, _, c: _heard(lambda: ledger.note_writing.item(c, NOTES)),
     "syntheses.away": lambda ledger, _, c: ledger.syntheses.away(c),
@@ -487,6 +509,10 @@ VIEWS: dict[str, Call] = {
     "recorded_queries.of": lambda ledger, _, c: ledger.recorded_queries.of(c, AGENT, since=FIRST),
     "uses.of": lambda ledger, _, c: ledger.uses.of(c, AGENT, [MEMORY]),
     "consolidation_groups.of_run": lambda ledger, _, c: ledger.consolidation_groups.of_run(c, f"night of {COMPANY}"),
+    "consolidation_groups.pairs": lambda ledger, _, c: ledger.consolidation_groups.pairs(c, AGENT),
+    "consolidation_groups.pair_counts": lambda ledger, _, c: ledger.consolidation_groups.pair_counts(
+        c, AGENT, PAIR_RUN
+    ),
     "consolidation_groups.gate_counts": lambda ledger, _, c: ledger.consolidation_groups.gate_counts(
         c, f"night of {COMPANY}"
     ),
@@ -503,6 +529,7 @@ INSIDE = {
     "dead_letters.put",
     "journal.prepare",
     "consolidation_groups.note",
+    "consolidation_groups.decide_pair",
     "spending.reserve",
     "skills.apply",
     "turns.record",
@@ -546,6 +573,7 @@ def _begin(ledger: Ledger, clock: StoppedClock) -> str:
         "answers.claim_question",
         "syntheses.claim",
         "consolidation_groups.note",
+        "consolidation_groups.decide_pair",
         "approvals.file",
         "org.publish",
         "experiences.append",

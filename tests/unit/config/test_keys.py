@@ -93,6 +93,10 @@ memory.retrieval.sparse True
 memory.retrieval.sparse_term_weight saturated
 memory.retrieval.shared_fraction 0.3
 memory.retrieval.max_per_publisher 3
+memory.consolidation.changes.enabled False
+memory.consolidation.changes.model None
+memory.consolidation.changes.temperature 0.0
+memory.consolidation.changes.max_tokens 100
 memory.consolidation.search_notes.enabled False
 memory.consolidation.search_notes.model None
 memory.consolidation.search_notes.temperature 0.3

@@ -38,7 +38,7 @@ def test_the_longest_stage_that_can_be_configured_ends_before_its_job_is_asked_t
 
 def test_jobs_are_found_once_and_one_of_a_name_that_another_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.maintain.write", write, raising=False)
-    assert len(all_jobs()) == 25
+    assert len(all_jobs()) == 26
     monkeypatch.setattr("tasks.store.twin", replace(write), raising=False)
     with pytest.raises(MemoryConfigError, match=r"^tasks.store: another job is named memory.store.write, too"):
         all_jobs()

@@ -1,0 +1,94 @@
+"""Which memories a model's verdict alone may let be superseded, and which may be about the same."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from support.memories import NOW, record
+
+from memcore.maintenance.changes import ChangeAnswer, Verdict, is_of_one_subject, may_be_replaced
+from memcore.models.memory import MemoryEntry
+
+
+def said(content: str = "Ada drinks tea.", *, day: int = 1, **given: Any) -> MemoryEntry:
+    entry = record("ada", content, created_at=datetime(2026, 5, day, tzinfo=UTC)).entry
+    metadata = entry.metadata.model_copy(update={name: given.pop(name) for name in list(given) if name in _METADATA})
+    return entry.model_copy(update={"metadata": metadata, **given})
+
+
+_METADATA = ("source", "confidence", "tags")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "may"),
+    [
+        ({}, {}, True),
+        ({"source": "chat"}, {"source": "chat"}, True),
+        ({"source": "chat"}, {"source": "https://page.example"}, False),
+        ({"source": "chat"}, {"source": None}, False),
+        ({"confidence": 0.9}, {"confidence": 0.5}, False),
+        ({"confidence": 0.5}, {"confidence": 0.9}, True),
+        ({}, {"tags": ("distillation",)}, False),
+        ({"tags": ("distillation",)}, {"tags": ("distillation",)}, True),
+        ({}, {"tags": ("self_edited",)}, False),
+        ({"tags": ("pinned",)}, {}, False),
+        ({"tags": ("core",)}, {}, False),
+        ({"tags": ("keyed",)}, {}, False),
+        ({"tags": ("vip",)}, {}, False),
+        ({}, {"tags": ("pinned",)}, True),
+        ({}, {"content": "Ada used to drink coffee."}, False),
+        ({}, {"content": "Back in Oslo, Ada drank coffee."}, False),
+        ({}, {"content": "When she was a child, Ada drank milk."}, False),
+        ({}, {"content": "Ada drank coffee in 2019."}, False),
+        ({}, {"content": "Ada drinks coffee since April 2026."}, True),
+        ({}, {"valid_until": datetime(2026, 4, 1, tzinfo=UTC)}, False),
+        ({}, {"valid_until": datetime(2027, 4, 1, tzinfo=UTC)}, True),
+    ],
+)
+def test_what_a_verdict_alone_may_do(old: dict[str, Any], new: dict[str, Any], *, may: bool) -> None:
+    assert may_be_replaced(said(**old), said(day=9, **new), kept_tags=["vip"]) is may
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "may"),
+    [
+        ("Ada lives in Oslo.", "Ada moved to Rome.", True),
+        ("Ada's office is in Oslo.", "The office of Ada is in Rome.", True),
+        ("Ada's office is in Oslo.", "Ben's office is in Rome.", False),
+        ("I live in Oslo.", "My new home is in Rome.", True),
+        ("The user smokes.", "User gave up cigarettes.", True),
+        ("We deploy with Jenkins.", "Deployments go through another tool.", True),
+        ("Since May, Ada works at home.", "Ada takes the train to work.", True),
+        ("", "Ada lives in Oslo.", False),
+        ("Ich wohne in Oslo.", "Mein Büro ist in Rom.", True),
+    ],
+)
+def test_what_may_be_about_the_same(one: str, other: str, *, may: bool) -> None:
+    assert is_of_one_subject(one, other) is may
+    assert is_of_one_subject(other, one) is may
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "verdict"),
+    [
+        ("Oslo", "Rome", Verdict.SUPERSEDES),
+        ("Oslo", "nowhere", Verdict.SUPERSEDES),
+        ("yes", "no", Verdict.SUPERSEDES),
+        ("Oslo", "Oslo.", Verdict.BOTH_HOLD),
+        ("Oslo", "OSLO", Verdict.BOTH_HOLD),
+        ("Oslo", "Oslo and Rome", Verdict.BOTH_HOLD),
+        ("Oslo, Norway", "Oslo", Verdict.BOTH_HOLD),
+        ("Oslo", "", Verdict.BOTH_HOLD),
+        ("", "Rome", Verdict.BOTH_HOLD),
+        ("Oslo", "Paris", Verdict.UNSURE),
+        ("Oslo", "<b>", Verdict.UNSURE),
+    ],
+)
+def test_what_an_answer_means(then: str, now: str, verdict: Verdict) -> None:
+    answer = ChangeAnswer(question="Where does Ada live?", then=then, now=now)
+    assert answer.verdict("Ada moved to Rome.") is verdict
+
+
+def test_the_newest_statement_counts() -> None:
+    old = said(stated_at=NOW)
+    assert may_be_replaced(old, said(day=9))

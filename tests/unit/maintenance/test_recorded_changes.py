@@ -1,0 +1,91 @@
+"""How many changes in other words a small model notices, by answers of one that were recorded.
+
+Qwen2.5-Coder-1.5B-Instruct (Q4) over llama.cpp at temperature 0, November 2026. With MEMTEND_TEST_CHANGES_URL, such as
+http://127.0.0.1:8080/v1, the answers that are missing, or are of another prompt, are asked for and recorded.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from support.memories import DAWN, record
+
+from memcore.config.maintenance import ConsolidationConfig
+from memcore.llm.protocol import Attribution, Completion, CompletionRequest
+from memcore.llm.provider import ServerProvider
+from memcore.maintenance.changes import ChangesService, Verdict
+from memcore.models.memory import MemoryEntry
+
+FILE = Path(__file__).parents[2] / "fixtures" / "changes.json"
+
+
+class Recorded:
+    """Answers what a model has answered, and asks the server for the rest."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+        self.answers: dict[str, str] = self.kept["answers"]
+        url = os.environ.get("MEMTEND_TEST_CHANGES_URL")
+        self._server = ServerProvider(url, model="m", timeout=timedelta(minutes=10)) if url else None
+
+    async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
+        del by
+        asked = "\n".join(message.content for message in request.messages)
+        name = hashlib.sha256(asked.encode()).hexdigest()[:16]
+        if name not in self.answers:
+            if self._server is None:
+                raise NotAskedError
+            answer = await self._server.complete(request, idempotency_key=key)
+            self.answers[name] = answer.text
+            FILE.write_text(json.dumps(self.kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        return Completion(text=self.answers[name], is_cut=False, model="m", prompt_tokens=1, completion_tokens=1)
+
+
+class NotAskedError(Exception):
+    """The model was not asked about a pair."""
+
+
+def said(text: str, at: datetime) -> MemoryEntry:
+    return record("ada", text, created_at=at).entry
+
+
+def verdicts(model: Recorded, kind: str) -> Counter[Verdict | None]:
+    service = ChangesService(
+        cast("Any", None),
+        cast("Any", None),
+        ConsolidationConfig.model_validate({"changes": {"enabled": True}}),
+        company="acme",
+        model=model,
+        default_model="m",
+    )
+    found = Counter[Verdict | None]()
+    for old, new in model.kept[kind]:
+        try:
+            found[asyncio.run(service.verdict(model, said(old, DAWN), said(new, DAWN + timedelta(days=40))))] += 1
+        except NotAskedError:
+            continue
+    return found
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Counter[Verdict | None]]:
+    model = Recorded()
+    return {kind: verdicts(model, kind) for kind in ("changes", "both_hold")}
+
+
+def test_most_changes_are_noticed(found: dict[str, Counter[Verdict | None]]) -> None:
+    """Superseded, or shown to a person."""
+    changes = found["changes"]
+    noticed = changes[Verdict.SUPERSEDES] + changes[Verdict.UNSURE]
+    assert noticed >= 0.8 * changes.total(), changes
+
+
+def test_what_holds_is_hardly_ever_superseded(found: dict[str, Counter[Verdict | None]]) -> None:
+    both = found["both_hold"]
+    assert both[Verdict.SUPERSEDES] <= 0.02 * both.total(), both
