@@ -106,9 +106,10 @@ class _Token(NamedTuple):
 #: code. A plain apostrophe opens one only before a capital.
 _OF_OTHERS = re.compile(
     r"""
-    "[^"]{24,}" | \u201c[^\u201d]{24,}\u201d | \u201e[^\u201c\u201d]{24,}[\u201c\u201d] | \u00ab[^\u00bb]{24,}\u00bb
+    "[^"]{24,}" | \u201c[^\u201c\u201d]{24,}\u201d | \u201e[^\u201c-\u201e]{24,}[\u201c\u201d]
+    | \u00ab[^\u00ab\u00bb]{24,}\u00bb
     | (?<!\w)['\u2018][A-Z](?:[^'\u2019\n]|(?<=\w)['\u2019](?=\w)){23,}['\u2019](?!\w)
-    | \u300c[^\u300d]{8,}\u300d | \u300e[^\u300f]{8,}\u300f | ```.*?``` | ^>[^\n]*
+    | \u300c[^\u300c\u300d]{8,}\u300d | \u300e[^\u300e\u300f]{8,}\u300f | ```.*?``` | ^>[^\n]*
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )

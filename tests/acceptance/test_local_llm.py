@@ -52,7 +52,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, weights: Path) -> Generator[
         yield address
 
 
-def told(stack: StackAddress, text: str) -> None:
+def send_turn(stack: StackAddress, text: str) -> None:
     with MemoryClient.from_settings(stack.settings) as client:
         assert client.extract_turn("ada", session_id="s", user_id="mia", user_text=text, assistant_text="I see.")
 
@@ -68,13 +68,13 @@ def outcomes(stack: StackAddress) -> list[bool]:
 
 def test_jobs_wait_while_it_loads_and_while_it_is_dead(stack: StackAddress, weights: Path) -> None:
     assert (stack.settings.llm_local, stack.is_ready(PART)) == ("small", False)
-    memtend = CommandLine(stack.home)
+    memtend = CommandLine(home=stack.home)
     (part,) = (each for each in memtend.ok("status", "--json").value["parts"] if each["name"] == PART)
     assert (part["starting"], part["restarts"]) == (True, 0)
     (seen,) = (each for each in memtend("doctor", "--json").value if each["check"] == f"part {PART}")
     assert (seen["ok"], seen["seen"]) == (True, "starting, 0 restarts")
 
-    told(stack, "I moved to Porto.")
+    send_turn(stack, "I moved to Porto.")
     wait_until(lambda: outcomes(stack) == [False], what="the turn to be recorded")
     weights.with_suffix(".loaded").touch()
     wait_until(lambda: outcomes(stack) == [True], what="the turn to be read")
@@ -83,7 +83,7 @@ def test_jobs_wait_while_it_loads_and_while_it_is_dead(stack: StackAddress, weig
 
     weights.with_suffix(".loaded").unlink()
     os.kill(stack.pid(PART) or 0, signal.SIGKILL)
-    told(stack, "I have a cat.")
+    send_turn(stack, "I have a cat.")
     wait_until(lambda: outcomes(stack) == [True, False], what="the second turn to be recorded")
     weights.with_suffix(".loaded").touch()
     wait_until(lambda: outcomes(stack) == [True, True], what="the second turn to be read")
@@ -123,5 +123,5 @@ def test_a_file_that_cannot_be_served_is_refused_before_anything_starts(tmp_path
 def test_a_real_model_answers_in_the_form_that_it_is_asked_for(tmp_path: Path) -> None:
     with running_stack(tmp_path / "home", MEMTEND, None, ("--local-llm", str(GGUF))) as address:
         wait_until(lambda: address.is_ready(PART), what="the weights to be loaded")
-        found = CommandLine(address.home).ok("models", "check", "--json").value
+        found = CommandLine(home=address.home).ok("models", "check", "--json").value
         assert found["has_form"]

@@ -608,10 +608,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "local models",
-        ("if member.part.is_awaited and not member.is_asleep", "if not member.is_asleep"),
+        (
+            "self._await_ready([member for member in stage if member.part.is_awaited and not member.is_asleep])",
+            "self._await_ready([member for member in stage if not member.is_asleep])",
+        ),
         ("if file.read(len(_MAGIC)) != _MAGIC:", "if False:"),
-        ("for name, value in own.items() if name not in self.model_fields_set}", "for name, value in own.items()}"),
-        ('for name, value in stack.items() if name != "llm_local"}', "for name, value in stack.items()}"),
+        ("unset = {name: value for name, value in own.items() if name not in self.model_fields_set}", "unset = own"),
+        ('stack = {name: value for name, value in stack.items() if name != "llm_local"}', "pass"),
         ("known = 0 if first is None else max(0, (today - max(since, first)).days)", "known = days"),
         ("asked = 0 if row is None else row.calls - row.asked_again", "asked = 0 if row is None else row.calls"),
     ),

@@ -18,9 +18,7 @@ app = Commands()
 @app.command("usage")
 def usage(
     command: CompanyCommand,
-    by: Annotated[
-        str | None, typer.Option(help=f"A row for each {', '.join(UsageBy)}; agent if none is named.")
-    ] = None,
+    by: Annotated[str, typer.Option(help=f"A row for each {', '.join(UsageBy)}.")] = UsageBy.AGENT.value,
     days: Annotated[int, typer.Option(help="So many days of UTC, today included, 1 to 3660.")] = 7,
     agent: Annotated[str | None, typer.Option(help="One agent alone.")] = None,
     forecast: Annotated[
@@ -29,12 +27,11 @@ def usage(
 ) -> None:
     """Show the calls, tokens and cost of language models by agent, day, purpose, run or model, or of every company."""
     if forecast:
-        if by not in {None, UsageBy.PURPOSE}:
+        if by not in {UsageBy.AGENT, UsageBy.PURPOSE}:
             raise MemoryInputError("by", "must be purpose: a forecast has a row for each")
         with command.service() as (service, runner):
             _show_forecast(command, runner.run(service.usage.forecast(days=days, agent_id=agent)))
         return
-    by = by or UsageBy.AGENT.value
     with command.service() as (service, runner):
         found = runner.run(service.usage.usage(by, days=days, agent_id=agent))
     rows = (

@@ -6,14 +6,14 @@ from benchmarks.small_model.capture import RecordedModel, answers_of, captured, 
 from memcore.config.urls import LedgerUrls
 
 #: By the model, the least share of what is kept that is worth it, and of what is worth keeping that is kept.
-FLOORS = {"qwen15": (0.5, 0.3)}
+LEAST = {"qwen15": (0.5, 0.3)}
 
 
-@pytest.mark.parametrize("name", FLOORS)
+@pytest.mark.parametrize("name", LEAST)
 async def test_a_small_model_makes_nobody_say_what_they_did_not(name: str, sqlite_ledger: LedgerUrls) -> None:
     found = await captured(people(), RecordedModel(answers_of(name)), sqlite_ledger)
     assert [(text, turn.said) for text, turn in found.inventions] == []
-    precision, recall = FLOORS[name]
+    precision, recall = LEAST[name]
     assert (found.precision >= precision, found.recall >= recall) == (True, True), (found.precision, found.recall)
 
 
