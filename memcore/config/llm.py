@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, JsonValue, PlainSerializer, SecretStr, SerializationInfo
 
@@ -24,6 +24,10 @@ LEAST_CONTEXT_TOKENS = 1_024
 
 #: Largest context that may be set, in tokens; ten times that of the largest models.
 MOST_CONTEXT_TOKENS = 10_000_000
+
+#: Context and time limit of one request, in tokens and seconds, of a model that this machine's processors serve: of a
+#: long question they read some fifty tokens a second, and write ten.
+LOCAL_CONTEXT_TOKENS, LOCAL_TIMEOUT_SECONDS = 8_192, 300.0
 
 #: Fields of a request's body that are written for each question, in any API.
 OWN_FIELDS = frozenset(
@@ -153,6 +157,12 @@ class LLMConfig(Frozen):
     attempts: int = Field(default=4, ge=1, le=MAX_ATTEMPTS)
     patience_hours: float = Field(default=24.0, ge=0.0, le=MAX_PATIENCE_HOURS)
     prices: ReadOnlyMapping[NotBlankStr, ModelPrice] = ReadOnlyMap({})
+
+    def of_local(self, model: str | None) -> Self:
+        """Return these settings with those of a model that this machine serves, for what nobody has set."""
+        own = {"model": model, "context_tokens": LOCAL_CONTEXT_TOKENS, "timeout_seconds": LOCAL_TIMEOUT_SECONDS}
+        unset = {name: value for name, value in own.items() if name not in self.model_fields_set}
+        return self if model is None else self.model_copy(update=unset)
 
 
 class BudgetsConfig(Frozen):

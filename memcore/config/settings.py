@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 
 from memcore.config import home_folder
 from memcore.config.errors import nearest, validation_message
+from memcore.config.llm import LLMConfig
 from memcore.config.urls import (
     KEEPS_NO_RESULTS,
     Address,
@@ -163,6 +164,8 @@ class Settings(Frozen):
         embedder_has_gpu: whether that server has a GPU; chooses its model where the policy names none.
         llm_url: the base address of the server of language models, such as ``https://HOST/v1``; None asks no model.
         llm_api_key: the key of that server.
+        llm_local: the name of its model, where this machine's processors serve it, as ``memtend up --local-llm`` does:
+            for what ``memory.llm`` leaves open, that model, a context of 8,192 tokens and 300 seconds are taken.
         approvals_webhook: an address that receives each proposal that waits for a person, by POST: id, action, title
             and risk.
         webhook_private_hosts: hosts, with commas between, that webhooks may reach at private addresses, and over http
@@ -194,6 +197,7 @@ class Settings(Frozen):
     embedder_has_gpu: bool | None = None
     llm_url: HttpEndpoint | None = None
     llm_api_key: SecretStr | None = None
+    llm_local: NotBlankStr | None = None
     approvals_webhook: SecretHttpEndpoint | None = None
     webhook_private_hosts: HostNames = ()
     fine_tune_image: NotBlankStr | None = None
@@ -254,6 +258,9 @@ class Settings(Frozen):
                 f"nothing runs at {home}: start it with `memtend up`, "
                 f"or set {', '.join(map(_variable, _ADDRESSES))} to servers of your own"
             )
+        if "llm_url" in given:
+            # Another server than the stack's own.
+            stack = {name: value for name, value in stack.items() if name != "llm_local"}
         return cls._checked(
             {**stack, **given, "home": home},
             name_of=lambda name: _variable(name) if name in given else f"{stack_path(home)}: {name}",
@@ -274,6 +281,10 @@ class Settings(Frozen):
     def moved(self, addresses: Mapping[str, str | None]) -> Self:
         """Return these settings with other addresses; MemoryConfigError names the variable of one that is wrong."""
         return self._checked({**dict(self), **addresses}, name_of=_variable)
+
+    def llm(self, config: LLMConfig) -> LLMConfig:
+        """Return a policy's ``memory.llm`` as it holds for the server at ``llm_url``."""
+        return config.of_local(self.llm_local)
 
     @property
     def ledger_urls(self) -> LedgerUrls:

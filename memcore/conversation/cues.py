@@ -270,6 +270,30 @@ DURABLE = phrases(
     """
 )
 
+#: What says that a sentence speaks of what is not so.
+SUPPOSED = phrases(
+    r"""
+    ^\W*(?:suppose|supposing|imagine|assume|assuming|pretend|let's (?:say|pretend|assume)|what if)
+    (?:if|as though) (?:i|we|my|our)\b.*\b(?:would|could|might|\w+'d)
+    (?:would|could|might|i'd|we'd)\b.*\bif (?:i|we|my|our) (?:had|were|was|could|won|lived|ever)
+    ^\W*(?:(?:mal )?angenommen|stell dir vor|stellen sie sich vor|was wäre|gesetzt den fall)
+    (?:wenn|falls) (?:ich|wir|mein\w*|unser\w*)\b.*\b(?:würden?|wären?|hätten?|könnten?)
+    (?:würden?|wären?|hätten?|könnten?)\b.*\b(?:wenn|falls) (?:ich|wir)
+    ^\W*(?:imagine[zr]?|imaginons|suppos(?:e|ez|ons)|admettons|et si)
+    si (?:j'(?:étais|avais)|je (?:pouvais|gagnais|vivais|devenais)|on (?:avait|était)|nous (?:avions|étions))
+    ^\W*(?:imagina|imagínate|supongamos|supón|suponga|¿?y si)
+    si (?:yo |nosotros )?(?:tuviera|fuera|pudiera|ganara|viviera|tuviese|fuese)(?:mos)?
+    ^\W*(?:immagina|immaginiamo|supponiamo|supponi|mettiamo che|e se)
+    se (?:io |noi )?(?:avess|foss|potess|vincess|vivess)(?:i|imo)
+    ^\W*(?:imagine|imagina|suponha|suponhamos|vamos supor|e se)
+    se (?:eu |a gente |nós )?(?:tivesse|fosse|pudesse|ganhasse|vivesse|morasse)
+    если бы|^\W*(?:представь(?:те)?|допустим|предположим)
+    ^\W*(?:تخيل|افترض|لنفترض)|لو (?:كنت|كان عندي|كان لدي)
+    もし.*(?:たら|なら|れば)|仮に|と仮定
+    假如|假设|假設|要是我|如果我是|想象一下
+    """
+)
+
 #: What says that somebody is bad or worth nothing.
 NEGATIVE = phrases(
     r"""

@@ -9,7 +9,7 @@ from datetime import date
 from enum import StrEnum
 
 from memcore.conversation import cues
-from memcore.conversation.quotes import own_words
+from memcore.conversation.quotes import own_words, without_quoted
 from memcore.conversation.words import Words, plain, stands_in
 from memcore.ledger.conversation.turns import Control
 from memcore.llm.grounding import Grounds
@@ -39,6 +39,12 @@ _NEAR = 40
 #: What ends a sentence. People write to agents without capitals, so that no more than its mark is asked for.
 _SENTENCE = re.compile(r"[.!?;\n\u061b\u061f\u06d4\u2026\u3002\uff01\uff1b\uff1f]+")
 
+#: A sentence with its mark, and the marks of a question.
+_WITH_MARK = re.compile(
+    r"[^.!?;\n\u061b\u061f\u06d4\u2026\u3002\uff01\uff1b\uff1f]+[.!?;\u061b\u061f\u06d4\u2026\u3002\uff01\uff1b\uff1f]?"
+)
+_QUESTION = "?\u061f\uff1f"
+
 #: As that, and what takes back a part: "forget Berlin but keep Paris".
 _PART = re.compile(rf"{_SENTENCE.pattern}|\b(?:but|aber|sondern|mais|pero|mas|но)\b|لكن|但是|でも", re.IGNORECASE)
 
@@ -57,6 +63,8 @@ class Guard(StrEnum):
     MEMORY_CONTROL = "memory_control"
     MENTIONED_IN = "mentioned_in"
     NO_QUOTE = "quote_not_in_turn"
+    QUOTED = "quoted_from_others"
+    ASKED = "asked_or_supposed"
     UNGROUNDED = "not_in_turn"
     SECRET = "holds_secret"  # noqa: S105  # the name of a guard
     TURN_SCOPED = "turn_scoped"
@@ -74,6 +82,8 @@ _VERDICTS = {
     Guard.MEMORY_CONTROL: (WriteDecision.DROP, "the person asked in this turn that it be not kept"),
     Guard.MENTIONED_IN: (WriteDecision.DROP, "it was named in passing"),
     Guard.NO_QUOTE: (WriteDecision.DROP, "the quote does not stand in the turn"),
+    Guard.QUOTED: (WriteDecision.DROP, "it stands in what the person quotes from others"),
+    Guard.ASKED: (WriteDecision.DROP, "the person asks it, or supposes it"),
     Guard.UNGROUNDED: (WriteDecision.DROP, "it says what the turn does not"),
     Guard.SECRET: (WriteDecision.DROP, "it seems to hold a password or a key"),
     Guard.TURN_SCOPED: (WriteDecision.DROP, "it holds for this turn or this day alone"),
@@ -136,13 +146,37 @@ def before_policy(
         return Guard.MEMORY_CONTROL
     if isinstance(candidate, SemanticCandidate) and candidate.predicate == MENTIONED_IN:
         return Guard.MENTIONED_IN
-    if own_words(candidate.evidence_quote, user_text) is None:
-        return Guard.NO_QUOTE
+    if (misquoted := _misquoted(candidate, user_text)) is not None:
+        return misquoted
     if _tells_secret(candidate, user_text):
         return Guard.SECRET
     days = [] if said_on is None else [said_on]
     turn, grounds = Grounds([user_text], said_on=days), Grounds([user_text, *beside], said_on=days)
     return None if _is_grounded(candidate, turn, grounds) else Guard.UNGROUNDED
+
+
+def _misquoted(candidate: Candidate, user_text: str) -> Guard | None:
+    """Return the guard for a quote that is not the person's own, or that states nothing."""
+    if own_words(candidate.evidence_quote, user_text) is None:
+        return Guard.NO_QUOTE
+    if own_words(candidate.evidence_quote, without_quoted(user_text)) is None:
+        return Guard.QUOTED
+    # A rule may be asked for: "Can you write that as a list?"
+    is_fact = isinstance(candidate, SemanticCandidate)
+    return Guard.ASKED if is_fact and _is_asked(candidate.evidence_quote, user_text) else None
+
+
+def _is_asked(quote: str, text: str) -> bool:
+    """Whether a quote stands in a question, and not before its last comma, or in what is only supposed."""
+    for sentence in _WITH_MARK.findall(text):
+        if own_words(quote, sentence) is None:
+            continue
+        if cues.SUPPOSED.search(plain(sentence)):
+            return True
+        before, comma, _ = sentence.rpartition(",")
+        if sentence[-1] in _QUESTION and not (comma and own_words(quote, before)):
+            return True
+    return False
 
 
 def _is_grounded(candidate: Candidate, turn: Grounds, grounds: Grounds) -> bool:

@@ -102,6 +102,24 @@ class _Token(NamedTuple):
     end: int
 
 
+#: What others wrote: a passage between quotation marks that is longer than a name, a quoted line of a mail, a block of
+#: code. A plain apostrophe opens one only before a capital.
+_OF_OTHERS = re.compile(
+    r"""
+    "[^"]{24,}" | \u201c[^\u201c\u201d]{24,}\u201d | \u201e[^\u201c-\u201e]{24,}[\u201c\u201d]
+    | \u00ab[^\u00ab\u00bb]{24,}\u00bb
+    | (?<!\w)['\u2018][A-Z](?:[^'\u2019\n]|(?<=\w)['\u2019](?=\w)){23,}['\u2019](?!\w)
+    | \u300c[^\u300c\u300d]{8,}\u300d | \u300e[^\u300e\u300f]{8,}\u300f | ```.*?``` | ^>[^\n]*
+    """,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+
+
+def without_quoted(text: str) -> str:
+    """Return what a person says in a turn without the passages that they quote from others."""
+    return _OF_OTHERS.sub(" \u2026 ", text)
+
+
 def own_words(quote: str, text: str) -> str | None:
     """Return what a person said of what a model quotes: from its first word to its last, with what stands between.
 

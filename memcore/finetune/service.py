@@ -371,7 +371,7 @@ def _gather(context: CompanyContext, plan: FineTunePlan, path: Path, stage_lease
         context.ledger,
         company=company,
         run_id=stage_lease.run_id,
-        model_name=context.policy.memory.llm.model,
+        model_name=context.settings.llm(context.policy.memory.llm).model,
         count=plan.queries_per_passage,
         alive=alive,
         clock=context.clock,

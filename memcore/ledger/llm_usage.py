@@ -299,6 +299,15 @@ class ModelUsage(Repository):
                 found[model] = replace(last, since=row["called_at"])
         return tuple(found[model] for model in sorted(found))
 
+    def first_day(self, company: str, *, agent_id: str | None = None) -> date | None:
+        """Return the day of UTC of the first call that the account has; None without one."""
+        whose = {"company": company} | ({} if agent_id is None else {"agent_id": agent_id})
+        rows = self._database.rows(
+            select(func.min(model_calls.c.called_at).label("at")).where(equals(model_calls, **whose))
+        )
+        at: datetime | None = next(iter(rows))["at"]
+        return None if at is None else at.astimezone(UTC).date()
+
     def report(
         self,
         company: str | None,

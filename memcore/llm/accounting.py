@@ -180,7 +180,7 @@ def create_model(
     provider = provider or create_provider(settings, policy, ledger, clock=clock)
     if provider is None:
         return None
-    config = policy.memory.llm
+    config = settings.llm(policy.memory.llm)
     return AccountedModel(
         Retrying(provider, attempts=config.attempts),
         ledger.spending,
@@ -205,7 +205,7 @@ def create_provider(
     """
     if settings.llm_url is None:
         return None
-    config = policy.memory.llm
+    config = settings.llm(policy.memory.llm)
     return ServerProvider(
         settings.llm_url,
         key=settings.llm_api_key,

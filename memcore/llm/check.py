@@ -137,7 +137,8 @@ async def check_model(
     provider = create_provider(settings, policy, ledger, within=within, clock=clock)
     if provider is None:
         return None
-    name = model or policy.memory.llm.model
+    config = settings.llm(policy.memory.llm)
+    name = model or config.model
     knowledge = provider.knowledge
     before = knowledge.of(name or "")
     if anew and name is not None:
@@ -147,7 +148,7 @@ async def check_model(
             Retrying(provider, attempts=1),
             ledger.spending,
             budgets=BudgetsConfig(tokens_per_agent_per_day=None),
-            prices=policy.memory.llm.prices,
+            prices=config.prices,
             model=name,
         )
     )

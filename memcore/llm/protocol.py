@@ -11,6 +11,9 @@ from memcore.models.execution import ChatMessage
 #: The purpose, and the account, of questions that only check a model: they are no agent's, and no budget refuses them.
 CHECK_PURPOSE = "system:models:check"
 
+#: The purpose of questions for search notes, one for each memory.
+NOTES_PURPOSE = "system:memory:notes"
+
 
 class CompletionRequest(Frozen):
     """A question to a model, or to the provider's default: system text and fenced data.

@@ -2,8 +2,8 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -21,6 +21,10 @@ Value = TypeVar("Value")
 #: As much of its own answer as the model is shown, in characters.
 _SHOWN_CHARS = 4_000
 
+#: Largest limits of a form that a server is told: of larger ones llama.cpp makes a grammar that takes a second for each
+#: token that it writes.
+LARGEST_LIMITS: Mapping[str, int] = {"maxLength": 64, "maxItems": 12}
+
 _TAG_ANSWER = "earlier-answer"
 _TAG_PROBLEMS = "problems"
 
@@ -31,6 +35,20 @@ _JSON_AGAIN = "Answer the question above anew: JSON of the schema, whole, and no
 _TEXT_AGAIN = "Answer the question above anew: in the form that it asks for, and nothing else."
 
 _log = logging.getLogger(__name__)
+
+
+def without_large_limits(schema: Any) -> Any:
+    """Return a JSON schema without limits above LARGEST_LIMITS; an answer beyond them is refused anyway."""
+    if isinstance(schema, Mapping):
+        given = cast("Mapping[str, Any]", schema).items()
+        return {
+            name: without_large_limits(value)
+            for name, value in given
+            if not (isinstance(value, int) and value > LARGEST_LIMITS.get(name, value))
+        }
+    if isinstance(schema, list):
+        return [without_large_limits(each) for each in cast("list[Any]", schema)]
+    return schema
 
 
 async def ask_structured(
@@ -53,7 +71,7 @@ async def ask_structured(
         MalformedAnswerError: neither answer has the form.
         BudgetExceededError, RetryExhaustedError, ProviderError: as Model.ask says, for either question.
     """
-    request = request.model_copy(update={"json_schema": form.model_json_schema()})
+    request = request.model_copy(update={"json_schema": without_large_limits(form.model_json_schema())})
 
     def read(text: str) -> Form:
         return read_form(text, form, check=check)

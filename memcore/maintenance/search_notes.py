@@ -30,20 +30,14 @@ from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Lease, worked_slice
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.work_items import WorkItem
-from memcore.llm.protocol import Attribution, CompletionRequest, Model
+from memcore.llm.protocol import NOTES_PURPOSE, Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import UNSEEN, Frozen
 from memcore.models.execution import prompt
 from memcore.models.memory import MemoryEntry
-from memcore.records import MemoryRecord, SearchNotes, Where
+from memcore.records import NOTES_VERSION, MemoryRecord, SearchNotes, Where
 from memcore.telemetry.events import Event
 from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive, wrap_untrusted
-
-#: The purpose that the account names.
-PURPOSE = "system:memory:notes"
-
-#: Raise it with any change of the prompt, or of what is kept of an answer: all notes are then made anew.
-VERSION = "notes-1"
 
 #: Characters of a memory that the model reads.
 MAX_INPUT_CHARS = 2_000
@@ -150,13 +144,13 @@ class SearchNotesService:
             memory.consolidation,
             company=context.company,
             model=context.model,
-            default_model=memory.llm.model,
+            default_model=context.settings.llm(memory.llm).model,
         )
 
     @property
     def by(self) -> str:
         """What its notes are written by: model and prompt."""
-        return f"{self.policy.search_notes.model or self.default_model or ''}/{VERSION}"
+        return SearchNotes.by_model(self.policy.search_notes.model or self.default_model)
 
     async def run(self, agent_id: str) -> Step:
         """Write what is missing for one slice of time; whatever happens, calling it again goes on where it stopped.
@@ -236,11 +230,11 @@ class SearchNotesService:
         key = ids.question_id(
             company=self.company,
             agent_id=entry.agent_id,
-            purpose=PURPOSE,
+            purpose=NOTES_PURPOSE,
             model=config.model or "",
-            about=(entry.id, text, VERSION),
+            about=(entry.id, text, NOTES_VERSION),
         )
-        by = Attribution(company=self.company, agent_id=entry.agent_id, run_id=None, purpose=PURPOSE)
+        by = Attribution(company=self.company, agent_id=entry.agent_id, run_id=None, purpose=NOTES_PURPOSE)
         try:
             return (await ask_structured(model, request, WrittenNotes, by=by, key=key)).note_for(text)
         except MalformedAnswerError:

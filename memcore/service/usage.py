@@ -7,10 +7,58 @@ from memcore.ledger.llm_usage import UsageBy, UsageRow
 from memcore.ledger.organization.audit import MAX_PAGE as MOST_LINES
 from memcore.ledger.organization.audit import AuditLine
 from memcore.llm.check import ModelCheck, check_model
+from memcore.llm.protocol import NOTES_PURPOSE
+from memcore.models.base import Frozen
+from memcore.records import SearchNotes, Where
 from memcore.service.resources import ServiceResources
 
 #: Most days of one report.
 MAX_DAYS = 3_660
+
+#: Days that a forecast looks ahead.
+FORECAST_DAYS = 30
+
+#: Most agents whose memories a forecast counts.
+MOST_AGENTS = 1_000
+
+
+class ForecastRow(Frozen):
+    """What one purpose is expected to ask and to cost in 30 days."""
+
+    purpose: str
+    calls: int
+    tokens: int
+    cost: float
+
+
+class PendingNotes(Frozen):
+    """Memories that have no search notes yet, of the first 1,000 agents, and what these are expected to take, once.
+
+    Attributes:
+        tokens_per_memory: as measured in the days that were asked for, today included; None where none was asked about.
+        tokens, cost: None where nothing was measured.
+    """
+
+    memories: int
+    tokens_per_memory: float | None
+    tokens: int | None
+    cost: float | None
+
+
+class UsageForecast(Frozen):
+    """What language models are expected to use in the next 30 days, if these are like the last ones.
+
+    Attributes:
+        days: whole days of UTC of the account that it rests on, today left out; 0 where nothing is known.
+        since: the first of them.
+        rows: a row for each purpose, the dearest first.
+        pending: None where no search notes are written.
+    """
+
+    days: int
+    since: date | None
+    rows: tuple[ForecastRow, ...]
+    pending: PendingNotes | None
 
 
 class ModelOperations:
@@ -28,7 +76,7 @@ class ModelOperations:
         Raises MemoryCapabilityError without a server, MemoryInputError without a model, MemoryConnectionError.
         """
         resources = self._resources
-        if model is None and resources.policy.memory.llm.model is None:
+        if model is None and resources.settings.llm(resources.policy.memory.llm).model is None:
             raise MemoryInputError("model", "must be named: memory.llm.model names none")
         found = await check_model(
             resources.settings, resources.policy, resources.ledger, model=model, anew=True, clock=resources.clock
@@ -58,6 +106,65 @@ class UsageOperations:
         company = None if by == UsageBy.COMPANY else self._company
         return await self._resources.run(
             self._ledger.usage.report, company, UsageBy(by), since=since, until=until, agent_id=agent_id
+        )
+
+    async def forecast(self, *, days: int = 7, agent_id: str | None = None) -> UsageForecast:
+        """Return what is expected of the next 30 days, from 1 to 3,660 whole days before today, and what is pending.
+
+        Raises MemoryInputError, MemoryConfigError.
+        """
+        since, today = self._period(UsageBy.PURPOSE, days + 1)
+        first = await self._resources.run(self._ledger.usage.first_day, self._company, agent_id=agent_id)
+        known = 0 if first is None else max(0, (today - max(since, first)).days)
+        rows = ()
+        if known:
+            until = today - timedelta(days=1)
+            rows = await self._resources.run(
+                self._ledger.usage.report, self._company, UsageBy.PURPOSE, since=since, until=until, agent_id=agent_id
+            )
+        ahead = FORECAST_DAYS / max(1, known)
+        return UsageForecast(
+            days=known,
+            since=today - timedelta(days=known) if known else None,
+            rows=tuple(
+                ForecastRow(
+                    purpose=each.key or "",
+                    calls=round(each.calls * ahead),
+                    tokens=round((each.prompt_tokens + each.completion_tokens) * ahead),
+                    cost=each.cost * ahead,
+                )
+                for each in rows
+            ),
+            pending=await self._pending(since, today, agent_id),
+        )
+
+    async def _pending(self, since: date, until: date, agent_id: str | None) -> PendingNotes | None:
+        resources, memory = self._resources, self._resources.policy.memory
+        notes = memory.consolidation.search_notes
+        if not notes.enabled or resources.settings.llm_url is None:
+            return None
+        by = SearchNotes.by_model(notes.model or resources.settings.llm(memory.llm).model)
+        agents = (
+            [each.agent_id for each in await resources.run(self._ledger.agents.list, self._company, limit=MOST_AGENTS)]
+            if agent_id is None
+            else [agent_id]
+        )
+        backend = await resources.backend()
+        memories = 0
+        for each in agents:
+            memories += await backend.count_where(Where(agent_id=each, unnoted_by=by, lessons=False))
+        report = self._ledger.usage.report
+        rows = await resources.run(report, self._company, UsageBy.PURPOSE, since=since, until=until, agent_id=agent_id)
+        row = next((each for each in rows if each.key == NOTES_PURPOSE), None)
+        asked = 0 if row is None else row.calls - row.asked_again
+        if row is None or not asked:
+            return PendingNotes(memories=memories, tokens_per_memory=None, tokens=None, cost=None)
+        each_takes = (row.prompt_tokens + row.completion_tokens) / asked
+        return PendingNotes(
+            memories=memories,
+            tokens_per_memory=round(each_takes, 1),
+            tokens=round(each_takes * memories),
+            cost=row.cost / asked * memories,
         )
 
     async def audit(

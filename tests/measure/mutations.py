@@ -73,6 +73,10 @@ TESTS = {
     "model servers": (
         "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",
     ),
+    "local models": (
+        "tests/unit/stack/test_local_llm.py", "tests/integration/stack/test_supervisor.py",
+        "tests/integration/cli/test_usage.py", f"{LEDGER}/test_service_operations.py",
+    ),
     "third review": (
         "tests/unit/skills/test_evidence.py", "tests/unit/adapters/test_at_once.py", f"{MAINTENANCE}/test_versions.py",
         f"{MAINTENANCE}/test_held_plan.py", "tests/integration/client/test_unsafe_brokers.py",
@@ -623,6 +627,18 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ('payload["headers"]["redelivered"] = True', "pass"),
         ("for tag in reversed(tuple(self._delivered)):", "for tag in tuple(self._delivered):"),
+    ),
+    *_of(
+        "local models",
+        (
+            "self._await_ready([member for member in stage if member.part.is_awaited and not member.is_asleep])",
+            "self._await_ready([member for member in stage if not member.is_asleep])",
+        ),
+        ("if file.read(len(_MAGIC)) != _MAGIC:", "if False:"),
+        ("unset = {name: value for name, value in own.items() if name not in self.model_fields_set}", "unset = own"),
+        ('stack = {name: value for name, value in stack.items() if name != "llm_local"}', "pass"),
+        ("known = 0 if first is None else max(0, (today - max(since, first)).days)", "known = days"),
+        ("asked = 0 if row is None else row.calls - row.asked_again", "asked = 0 if row is None else row.calls"),
     ),
     *_of(
         "third review",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from memcore.backends.factory import create_configured_embedder, create_engine_backend
 from memcore.client.client import MemoryClient
+from memcore.config.llm import LLMConfig
 from memcore.config.loader import effective_policy
 from memcore.config.memory import MemoryStorageConfig
 from memcore.config.policy import Policy
@@ -155,6 +156,11 @@ def model(_folder: Path, environ: Mapping[str, str]) -> object:
         return [(each.path, each.headers.get("authorization")) for each in server.requests]
 
 
+def local_model(_folder: Path, environ: Mapping[str, str]) -> object:
+    """How a model is asked of which the policy says nothing."""
+    return Settings.load(environ).llm(LLMConfig())
+
+
 def webhook(_folder: Path, environ: Mapping[str, str]) -> object:
     """The webhook calls for a proposal."""
     with recorder(lambda _request: (200, {})) as server:
@@ -250,6 +256,7 @@ CHANGES = {
     "embedder_has_gpu": Change(embedder, "false", _SERVED),
     "llm_url": Change(model, "{server}"),
     "llm_api_key": Change(model, "a key", {"llm_url": "{server}"}),
+    "llm_local": Change(local_model, "small", {"llm_url": "http://127.0.0.1:9/v1"}),
     "approvals_webhook": Change(webhook, "{server}/hook"),
     "webhook_private_hosts": Change(private_hosts, "hooks.internal, 127.0.0.1"),
     "fine_tune_image": Change(stages, "tuner"),

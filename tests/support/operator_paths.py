@@ -18,7 +18,7 @@ COMPANY_WIDE = (
 )
 
 #: Narrowed to an agent by the query; without one they are for the whole company.
-NARROWED = ("/v1/runs", "/v1/usage")
+NARROWED = ("/v1/runs", "/v1/usage", "/v1/usage/forecast")
 
 #: What a key sees here are its own agents.
 FILTERED = ("/v1/agents",)

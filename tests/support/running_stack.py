@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -91,14 +91,16 @@ def wait_until(condition: Callable[[], bool], *, seconds: float = 600.0, what: s
         sleep(min(0.02 + waited / 20, 0.5))
 
 
-def start_stack(home: Path, command: Path = MEMTEND, cwd: Path | None = None, /, **environ: str) -> StackAddress:
-    """Start `memtend up` and return once it says that it is up; the caller ends it."""
+def start_stack(
+    home: Path, command: Path = MEMTEND, cwd: Path | None = None, words: Sequence[str] = (), /, **environ: str
+) -> StackAddress:
+    """Start `memtend up` with these words and return once it says that it is up; the caller ends it."""
     home.parent.mkdir(parents=True, exist_ok=True)
     output = home.parent / f"{home.name}.up.log"
     output.unlink(missing_ok=True)
     with output.open("wb") as log:
         process = subprocess.Popen(
-            [command, "up", "--home", str(home)],
+            [command, "up", "--home", str(home), *words],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -136,10 +138,10 @@ def end_stack(home: Path, process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def running_stack(
-    home: Path, command: Path = MEMTEND, cwd: Path | None = None, /, **environ: str
+    home: Path, command: Path = MEMTEND, cwd: Path | None = None, words: Sequence[str] = (), /, **environ: str
 ) -> Generator[StackAddress]:
     """Run a stack for as long as the context is open; the same home finds the same data again."""
-    stack = start_stack(home, command, cwd, **environ)
+    stack = start_stack(home, command, cwd, words, **environ)
     try:
         yield stack
     finally:

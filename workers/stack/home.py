@@ -66,9 +66,11 @@ class ListenAddresses(Frozen):
     store_port: int
     flower_port: int
     serve_port: int
+    llm_port: int
     broker_password: str = Field(repr=False)
     store_key: str = Field(repr=False)
     flower_password: str = Field(repr=False)
+    llm_key: str = Field(repr=False)
 
     def settings(self, home: Path, *, tick_seconds: float, sweep_seconds: float) -> Settings:
         """Return the settings by which every process of the stack, and every engine beside it, finds the parts."""
@@ -88,6 +90,10 @@ class ListenAddresses(Frozen):
             sweep_seconds=sweep_seconds,
         )
 
+    def of_local_llm(self, model: str) -> dict[str, str | None]:
+        """Return the settings by which every process finds the language model of this name that the stack serves."""
+        return {"llm_url": f"http://127.0.0.1:{self.llm_port}/v1", "llm_api_key": self.llm_key, "llm_local": model}
+
 
 def reserve_addresses(home: Path) -> ListenAddresses:
     """Return the addresses of the last start if their ports are free, else new ones; the file is owner-only."""
@@ -95,20 +101,22 @@ def reserve_addresses(home: Path) -> ListenAddresses:
     try:
         with opened_regular(kept) as file:
             addresses = ListenAddresses.model_validate_json(file.read(), extra="ignore")
-        ports = (addresses.broker_port, addresses.store_port, addresses.flower_port, addresses.serve_port)
+        ports = [port for name, port in addresses if name.endswith("_port")]
         if all(map(_is_free, ports)):
             return addresses
     except (OSError, ValueError, MemoryConfigError):
         pass  # the first start, or a file from another version: new addresses are as good
-    broker, store, flower, serve = _free_ports(4)
+    broker, store, flower, serve, llm = _free_ports(5)
     addresses = ListenAddresses(
         broker_port=broker,
         store_port=store,
         flower_port=flower,
         serve_port=serve,
+        llm_port=llm,
         broker_password=secrets.token_hex(_PASSWORD_BYTES),
         store_key=secrets.token_hex(_PASSWORD_BYTES),
         flower_password=secrets.token_hex(_PASSWORD_BYTES),
+        llm_key=secrets.token_hex(_PASSWORD_BYTES),
     )
     write_private(kept, addresses.model_dump_json())
     return addresses
@@ -151,12 +159,13 @@ def _free_ports(count: int) -> list[int]:
 
 
 class ServiceState(Frozen):
-    """State of one part, as the supervisor last saw it."""
+    """State of one part, as the supervisor last saw it; one that is ``starting`` runs and was not ready yet."""
 
     name: str
     pid: int | None
     born: float
     ready: bool
+    starting: bool = False
     restarts: int
     resident_bytes: int
 

@@ -45,6 +45,7 @@ class ServiceSpec:
         is_beside: whether it may start before the part before it is ready.
         is_forked: whether the launcher may fork it: a program of memtend, named as ``program_argv`` names it.
         is_needed: checks whether a part that sleeps until it is needed is; must not block for more than a second.
+        is_awaited: whether the stack has started only once the part is ready.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ServiceSpec:
     is_beside: bool = False
     is_forked: bool = False
     is_needed: Callable[[], bool] | None = None
+    is_awaited: bool = True
     start_limit: timedelta = START_LIMIT
     stop_limit: timedelta = STOP_LIMIT
 

@@ -12,6 +12,7 @@ from memcore.config.settings import PREFIX, SWEEP_SECONDS, TICK_SECONDS, Setting
 from memcore.free_space import FOR_WRITES, refuse_when_low
 from memcore.telemetry import tracing
 from workers.stack.home import create_folders, reserve_addresses
+from workers.stack.local_llm import local_llm
 from workers.stack.migration import migrate_apart
 from workers.stack.services import flower, infrastructure, serve, with_external_stores, worker_parts
 from workers.stack.supervisor import Supervisor, take_over
@@ -19,12 +20,16 @@ from workers.stack.supervisor import Supervisor, take_over
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A started stack: its settings for clients, the HTTP API's address, its supervisor to watch and stop it."""
+    """A started stack: its settings for clients, the HTTP API's address, its supervisor to watch and stop it.
+
+    ``weights`` is the file that it serves as the language model, if any.
+    """
 
     settings: Settings
     serve_url: str
     supervisor: Supervisor
     lock: int
+    weights: Path | None
 
     def stop(self) -> None:
         """Stop every part and release the data folder."""
@@ -41,12 +46,14 @@ def start_stack(
     tick_seconds: float = TICK_SECONDS,
     sweep_seconds: float = SWEEP_SECONDS,
     also: Collection[str] = (),
+    weights: Path | None = None,
 ) -> Stack:
     """Start every part on a data folder, which is created when missing, and return once all are ready.
 
     The parts inherit ``environ`` without memtend's own variables, but for MEMTEND_TRACES: the folder's file tells them
     all else. ``prepare`` is called with the supervisor before anything starts, to install signal handlers; ``also``
-    names worker groups that are started on demand, and wanted.
+    names worker groups that are started on demand, and wanted; ``weights`` a file that ``checked_weights`` returned,
+    which is served where the environment names no server of models.
 
     Raises:
         MemoryConfigError: the policy is invalid, or a stack runs there already.
@@ -61,15 +68,19 @@ def start_stack(
     addresses = reserve_addresses(home)
     settings = addresses.settings(home, tick_seconds=tick_seconds, sweep_seconds=sweep_seconds).with_models(environ)
     settings = with_external_stores(settings, storage, environ)
+    served = weights if settings.llm_url is None else None
+    if served is not None:
+        settings = settings.moved(addresses.of_local_llm(served.stem))
+    model = () if served is None else (local_llm(home, addresses, served, settings.llm(policy.memory.llm)),)
     tracing.require(settings.traces)
     first = infrastructure(home, addresses, with_store=storage.vector_store == "qdrant")
     workers = worker_parts(home, addresses, has_model=settings.llm_url is not None, also=also)
-    parts = (*first, *workers, flower(addresses), serve(addresses))
+    parts = (*first, *model, *workers, flower(addresses), serve(addresses))
     env = _parts_env(home, environ, traces=settings.traces)
     supervisor = Supervisor(home, parts, env, embedder=_shared_table(policy, settings))
     prepare(supervisor)
     serve_url = f"http://127.0.0.1:{addresses.serve_port}"
-    stack = Stack(settings=settings, serve_url=serve_url, supervisor=supervisor, lock=lock)
+    stack = Stack(settings=settings, serve_url=serve_url, supervisor=supervisor, lock=lock, weights=served)
     try:
         supervisor.preload()
         migrate_apart(settings, env)

@@ -136,7 +136,7 @@ class Supervisor:
                     time.sleep(_WAITING_SECONDS)
                 if not self._stopping:
                     self._launch(member)
-            self._await_ready([member for member in stage if not member.is_asleep])
+            self._await_ready([member for member in stage if member.part.is_awaited and not member.is_asleep])
 
     def _stages(self) -> list[list[ServiceProcess]]:
         stages: list[list[ServiceProcess]] = []
@@ -285,6 +285,7 @@ class Supervisor:
                     pid=pid,
                     born=member.born,
                     ready=ready,
+                    starting=not member.was_ready and member.process is not None and member.died() is None,
                     restarts=restarts,
                     resident_bytes=self._resident.get(pid or 0, 0),
                 )

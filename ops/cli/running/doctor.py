@@ -141,8 +141,8 @@ def _supervisor(settings: Settings) -> Iterator[CheckResult]:
     for part in state.parts:
         yield CheckResult(
             check=f"part {part.name}",
-            ok=part.ready,
-            seen=f"{'ready' if part.ready else 'not ready'}, {part.restarts} restarts",
+            ok=part.ready or (part.starting and not part.restarts),
+            seen=f"{'ready' if part.ready else 'starting' if part.starting else 'not ready'}, {part.restarts} restarts",
             mend=f"read logs/{part.name}.log in {settings.home}",
         )
     for name in state.asleep:

@@ -52,11 +52,12 @@ ERASURE_LASTS = timedelta(hours=1)
 def language_model(settings: Settings) -> Iterator[CheckResult]:
     """Check that every step that asks a model names one, and that each answers a real question."""
     policy = policy_of(settings)
-    steps = dict(llm_consumers(policy.memory))
+    default = settings.llm(policy.memory.llm).model
+    steps = {step: model or default for step, model in llm_consumers(policy.memory).items()}
     with ledger_of(settings) as ledger:
         turns = ledger.turns.unanswered(settings.company)
     if turns is not None:
-        steps["memory.conversation"] = policy.memory.conversation.model or policy.memory.llm.model
+        steps["memory.conversation"] = policy.memory.conversation.model or default
     if settings.llm_url is None:
         waiting = "" if turns is None else f"; {turns[0]} turns wait since {turns[1]:%Y-%m-%d %H:%M} UTC"
         yield CheckResult(
@@ -78,7 +79,7 @@ def language_model(settings: Settings) -> Iterator[CheckResult]:
     except MemoryConnectionError as error:
         yield CheckResult(check="language model", ok=False, seen=str(error), mend="until it answers, its steps wait")
         return
-    named = sorted({model for model in (*steps.values(), policy.memory.llm.model) if model is not None})
+    named = sorted({model for model in (*steps.values(), default) if model is not None})
     if not named:
         yield CheckResult(check="language model", ok=True, seen="its server is there; no model is named")
     yield from asyncio.run(_answers_of(settings, policy, named[:_NAMED]))

@@ -33,6 +33,10 @@ def up(
     also: Annotated[
         list[str] | None, typer.Option("--with", help=f"Start this worker too: {', '.join(ON_DEMAND)}.")
     ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option("--local-llm", help="Serve this GGUF file as the language model; needs memtend[local-llm]."),
+    ] = None,
 ) -> None:
     """Start the embedded stack (broker, store, workers, beat, Flower, HTTP) and keep it running until Ctrl-C."""
     wrong = sorted(set(also or ()) - set(ON_DEMAND))
@@ -42,15 +46,18 @@ def up(
     # Databases, logs and what else this process writes hold memories, names of agents and passwords.
     before = os.umask(0o077)
     try:
-        _run(home_folder(os.environ, command.home), also or ())
+        _run(home_folder(os.environ, command.home), also or (), weights)
     finally:
         os.umask(before)
 
 
-def _run(path: Path, also: Sequence[str]) -> None:
-    from workers.stack.stack import start_stack  # noqa: PLC0415  # a worker or beat, started alone, needs no stack
+def _run(path: Path, also: Sequence[str], weights: Path | None) -> None:
+    # A worker or beat, started alone, needs no stack.
+    from workers.stack.local_llm import checked_weights  # noqa: PLC0415  # see above
+    from workers.stack.stack import start_stack  # noqa: PLC0415  # see above
 
-    stack = start_stack(path, os.environ, prepare=_catch_signals, also=also)
+    weights = None if weights is None else checked_weights(weights)
+    stack = start_stack(path, os.environ, prepare=_catch_signals, also=also, weights=weights)
     url, addresses = urlsplit(stack.settings.flower_url or ""), path / "run" / "doors.json"
     try:
         _say(f"memtend is up in {path}; stop with Ctrl-C")
@@ -59,6 +66,13 @@ def _run(path: Path, also: Sequence[str]) -> None:
         _say(f"Flower: http://{url.hostname}:{url.port}/ ({user})")
         _say(f"HTTP: {stack.serve_url}/docs (make a key with `memtend keys create`)")
         _say(f"Console: {stack.serve_url}/console (sign in with a key)")
+        if weights is not None:
+            name, is_served = stack.settings.llm_local, stack.weights == weights
+            _say(
+                f"Language model: {name}, of {weights}; jobs wait until it is loaded"
+                if is_served
+                else f"Language model: that of MEMTEND_LLM_URL; {weights} is not served"
+            )
         stack.supervisor.watch()
     finally:
         _say("stopping ...")

@@ -43,8 +43,15 @@ def status(command: CompanyCommand) -> None:
     say(_headline(state, agents=agents, paused=paused, dead=dead))
     if held:
         say(f"held runs: {held}; `memtend runs list --state held`, then `memtend runs release`, `adopt` or `dismiss`\n")
-    in_mib = ({**part, "resident_mib": part["resident_bytes"] // 2**20} for part in parts)
-    command.show_rows(in_mib, "name", "pid", "ready", "restarts", "resident_mib")
+    shown = (
+        {
+            **part,
+            "ready": "starting" if part["starting"] else part["ready"],
+            "resident_mib": part["resident_bytes"] // 2**20,
+        }
+        for part in parts
+    )
+    command.show_rows(shown, "name", "pid", "ready", "restarts", "resident_mib")
     if asleep:
         say(f"asleep until a job needs it: {', '.join(asleep)}")
     say("")

@@ -124,12 +124,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 async def _api(caller: CurrentCaller, service: Service) -> Mem0Api:
-    memory = service.policy.memory
-    named = memory.conversation.model or memory.llm.model
+    memory, settings = service.policy.memory, service.resources.settings
+    named = memory.conversation.model or settings.llm(memory.llm).model
     people = People(
         engine=service.engine,
         conversation=service.conversation,
-        can_infer=service.resources.settings.llm_url is not None and named is not None,
+        can_infer=settings.llm_url is not None and named is not None,
     )
 
     async def known_agents(after: str | None) -> list[str]:

@@ -9,7 +9,7 @@ from memcore.ledger.llm_usage import UsageRow
 from memcore.ledger.organization.audit import MAX_PAGE, AuditLine
 from memcore.llm.check import ModelCheck
 from memcore.models.base import Frozen
-from memcore.service.usage import MAX_DAYS
+from memcore.service.usage import MAX_DAYS, UsageForecast
 from ops.http.context import Service
 from ops.http.operators import Named, SomeAgent, company_wide
 
@@ -37,6 +37,16 @@ async def usage(
 ) -> Usage:
     """Return what language models cost in the last days of UTC, today included; a key for some agents names one."""
     return Usage(rows=await service.usage.usage(by, days=days, agent_id=agent_id))
+
+
+@router.get("/usage/forecast")
+async def forecast(
+    agent_id: SomeAgent,
+    service: Service,
+    days: Annotated[int, Query(ge=1, le=MAX_DAYS - 1)] = 7,
+) -> UsageForecast:
+    """Return what language models are expected to cost in the next 30 days, from the last whole days of UTC."""
+    return await service.usage.forecast(days=days, agent_id=agent_id)
 
 
 @router.post("/models/check", dependencies=[company_wide(Verb.ADMIN)])

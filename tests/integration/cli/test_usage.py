@@ -243,3 +243,33 @@ def test_a_budget_of_zero_is_a_finding(configure: Configure) -> None:
     policy = "memory: {consolidation: {strategy: llm}, budgets: {tokens_per_agent_per_day: 0}}"
     (found,) = model_budget(configure(policy))
     assert (found.ok, found.seen) == (False, "0 tokens: every step that asks a model waits")
+
+
+def test_a_forecast_says_on_how_many_whole_days_it_rests(environ: dict[str, str], sqlite_ledger: LedgerUrls) -> None:
+    for days, calls in ((3, 3), (2, 1), (0, 50)):
+        earlier = Ledger.open(sqlite_ledger, clock=lambda days=days: NOW - timedelta(days=days))
+        for _ in range(calls):
+            call(earlier)
+        earlier.close()
+    forecast = json.loads(typed(environ, "--forecast", "--json").stdout)
+    # Four calls of 100 tokens in three days; today is no whole day.
+    assert forecast == {
+        "days": 3,
+        "since": f"{NOW.date() - timedelta(days=3)}",
+        "rows": [{"purpose": "merge", "calls": 40, "tokens": 4_000, "cost": 20.0}],
+        "pending": None,
+    }
+    said = typed(environ, "--forecast", "--days", "2").stdout
+    assert f"the 2 whole days since {NOW.date() - timedelta(days=2)}" in said
+    assert "1500" in said.replace(",", "")
+    assert typed(environ, "--forecast", "--days", "1").stdout.startswith(
+        "nothing is expected: nothing was asked in the 1"
+    )
+
+
+def test_a_forecast_of_a_first_day_says_that_nothing_is_known(environ: dict[str, str], ledger: Ledger) -> None:
+    assert typed(environ, "--forecast").stdout == "nothing is known: the account has no whole day yet\n"
+    call(ledger)
+    assert typed(environ, "--forecast").stdout == "nothing is known: the account has no whole day yet\n"
+    other = typed(environ, "--forecast", "--by", "model")
+    assert str(other.exception) == "by: must be purpose: a forecast has a row for each"

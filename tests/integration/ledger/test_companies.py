@@ -486,6 +486,7 @@ VIEWS: dict[str, Call] = {
     "skill_cycles.page": lambda ledger, _, c: ledger.skill_cycles.page(c),
     "spending.of": lambda ledger, clock, c: ledger.spending.of(c, AGENT, clock().date()),
     "spending.waiting": lambda ledger, clock, c: ledger.spending.waiting(c, clock().date()),
+    "usage.first_day": lambda ledger, _, c: ledger.usage.first_day(c),
     "usage.report": lambda ledger, clock, c: ledger.usage.report(
         c, UsageBy.AGENT, since=clock().date() - timedelta(days=9), until=clock().date() + timedelta(days=9)
     ),

@@ -12,8 +12,10 @@ from support.ledger_records import COMPANY, StoppedClock
 from support.maintenance_fixture import AGENT, memory, uid
 from support.memory_services import WORD, memory_service
 
+from memcore import ids
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.inmemory import InMemoryBackend
+from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryInputError, MemoryNotFoundError
@@ -21,13 +23,17 @@ from memcore.jobs import MaintenancePayload, StorePayload
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.dead_letters import UNREADABLE, NewDeadLetter
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.llm_usage import Caps, NewCall, Spent
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkState
+from memcore.llm.protocol import NOTES_PURPOSE
 from memcore.models.memory import MemoryQuery
+from memcore.records import SearchNotes
 from memcore.service import MemoryService
 from memcore.service.dead_letters import DeadLetterInfo
 from memcore.service.resources import ServiceResources
 from memcore.service.runs import RunInfo
+from memcore.service.usage import PendingNotes
 
 OTHER = "globex"
 
@@ -266,3 +272,35 @@ async def test_reports_are_bounded_and_of_one_company(service: MemoryService, le
             await service.usage.usage(by, days=days)
     with pytest.raises(MemoryInputError, match=r"^limit: "):
         await service.usage.audit(limit=257)
+
+
+async def test_a_forecast_counts_memories_without_notes_by_what_one_took(
+    service: MemoryService,
+    ledger: Ledger,
+    backend: InMemoryBackend,
+    dispatcher: RecordingDispatcher,
+    clock: StoppedClock,
+) -> None:
+    policy = load_policy("memory: {consolidation: {search_notes: {enabled: true}}, llm: {model: m}}")
+    settings = service.resources.settings.moved({"llm_url": "http://127.0.0.1:9/v1"})
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[WorkerBackend]:
+        yield backend
+
+    asking = MemoryService(ServiceResources(settings, policy, ledger, dispatcher, open_backend=opened, clock=clock))
+    await asking.agents.add(AGENT, {})
+    await backend.store_many([memory(number) for number in range(4)])
+    await backend.set_search_notes(AGENT, {uid(0): SearchNotes(by="m/notes-1", texts=("other words",))})
+    unmeasured = (await asking.usage.forecast()).pending
+    assert unmeasured == PendingNotes(memories=3, tokens_per_memory=None, tokens=None, cost=None)
+    for question in ("one", f"one{ids.ASKED_AGAIN}x", "two"):
+        call = NewCall(
+            company=COMPANY, agent_id=AGENT, run_id=None, question_id=question, purpose=NOTES_PURPOSE, model="m",
+            most=Spent(prompt_tokens=90, completion_tokens=10, cost=0.5),
+        )  # fmt: skip
+        ledger.spending.reserve(call, caps=Caps())
+    # Three questions, of which one is asked again, about two memories.
+    measured = (await asking.usage.forecast()).pending
+    assert measured == PendingNotes(memories=3, tokens_per_memory=150.0, tokens=450, cost=2.25)
+    assert (await service.usage.forecast()).pending is None

@@ -16,8 +16,8 @@ from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import BudgetExceededError, ProviderError, RetryExhaustedError
 from memcore.jobs import Dead, Deferred, Done, Outcome, Skipped
 from memcore.ledger.attempt import LEASE_LENGTH
-from memcore.llm.protocol import Model
-from memcore.maintenance.search_notes import AT_A_TIME, PURPOSE, SLICE, SearchNotesService
+from memcore.llm.protocol import NOTES_PURPOSE, Model
+from memcore.maintenance.search_notes import AT_A_TIME, SLICE, SearchNotesService
 from memcore.records import Where
 
 ANSWER = {"kind": "heating", "who": "house", "words": ["furnace", "repair", "warm water", "plumber"]}
@@ -69,7 +69,7 @@ async def test_every_memory_is_asked_about_once_and_again_by_another_model(libra
     assert await write(library, model) == Done(facts={"noted": len(texts)})
     assert await notes(library) == dict.fromkeys(texts, (NOTE,))
     assert len(model.asked) == len(texts)
-    assert {by.purpose for by in model.for_whom} == {PURPOSE}
+    assert {by.purpose for by in model.for_whom} == {NOTES_PURPOSE}
     assert {request.model for request in model.asked} == {"small"}
     assert model.most_at_once == AT_A_TIME
 

@@ -144,7 +144,7 @@ def test_what_needs_more_names_the_command_that_installs_it(code: str, extra: st
     assert re.match(rf"(memtend|.*MissingExtraError): \w+ is not installed: pip install 'memtend\[{extra}\]'$", said)
 
 
-@pytest.mark.parametrize("extra", sorted(EXTRAS.keys() - {"finetune"}))
+@pytest.mark.parametrize("extra", sorted(EXTRAS.keys() - {"finetune", "local-llm"}))
 def test_an_extra_is_known_by_the_modules_that_it_installs(extra: str, providers: Mapping[str, list[str]]) -> None:
     names = {canonicalize_name(requirement.name) for requirement in declared()[extra]} - {"memtend", "wordllama"}
     # A requirement and a module belong together when one installs the other; neither is left over.

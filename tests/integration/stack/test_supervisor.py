@@ -282,6 +282,22 @@ def test_a_part_that_nobody_needs_sleeps_until_somebody_does_and_then_stays(
     )
 
 
+def test_the_stack_does_not_wait_for_a_part_that_loads(
+    home: Path, make_part: MakePart, watched: MakeSupervisor
+) -> None:
+    slow = replace(make_part("slow", "while [ ! -e $ORDER ]; do sleep 0.02; done; " + WELL), is_awaited=False)
+    watched(slow, make_part("one"))
+
+    def seen() -> dict[str, tuple[bool, bool]]:
+        state = read_state(home)
+        assert state is not None
+        return {part.name: (part.ready, part.starting) for part in state.parts}
+
+    assert seen() == {"slow": (False, True), "one": (True, False)}
+    (home / "order").touch()
+    wait_until(lambda: seen()["slow"] == (True, False), what="the slow part to be ready")
+
+
 def test_parts_of_a_stack_that_has_ended_do_not_sleep(
     home: Path, make_part: MakePart, supervise: MakeSupervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

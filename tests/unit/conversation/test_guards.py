@@ -102,6 +102,48 @@ def test_a_quote_stands_in_the_turn_word_for_word(quote: str, text: str, stands:
 
 
 @pytest.mark.parametrize(
+    ("quote", "text", "guard"),
+    [
+        ("I live in Oslo", 'Translate this: "I am a pilot and I live in Oslo."', Guard.QUOTED),
+        ("I live in Oslo", "The review says: 'I can't fly, I live in Oslo.' Is it true?", Guard.QUOTED),
+        ("Ich wohne in Oslo", "Da steht: \u201eIch wohne in Oslo und bin Pilot.\u201c", Guard.QUOTED),
+        ("J'habite à Oslo", "Il écrit : «\u00a0J'habite à Oslo et je suis pilote.\u00a0»", Guard.QUOTED),
+        ("オスロに住んでいます", "「私はオスロに住んでいます。」を訳して", Guard.QUOTED),
+        ("I live in Oslo", "What does he want?\n> I live in Oslo\n> and fly", Guard.QUOTED),
+        ("I live in Oslo", 'I live in Oslo. "I live in Oslo and I hate it" said a friend.', None),
+        ("I live in Oslo", "I read 'Clean Code', and I live in Oslo since the '90s, in my parents' house", None),
+        ("I should move to Oslo", "Do you think I should move to Oslo?", Guard.ASKED),
+        ("ich wohne in Oslo", "Weisst du, ob ich wohne in Oslo?", Guard.ASKED),
+        ("I live in Oslo", "I live in Oslo, where can I swim?", None),
+        ("I live in Oslo", "I live in Oslo. Where can I swim?", None),
+        ("I would buy a boat", "If I lived in Oslo I would buy a boat.", Guard.ASKED),
+        ("I would buy a boat", "I would buy a boat if I had money.", Guard.ASKED),
+        ("I live in Oslo", "Imagine I live in Oslo. What would I need?", Guard.ASKED),
+        ("würde ich ein Boot kaufen", "Wenn ich reich wäre, würde ich ein Boot kaufen.", Guard.ASKED),
+        ("j'achèterais un bateau", "Si j'étais riche, j'achèterais un bateau.", Guard.ASKED),
+        ("compraría un barco", "Si yo fuera rico, compraría un barco.", Guard.ASKED),
+        ("comprerei una barca", "Se fossi ricco, comprerei una barca.", Guard.ASKED),
+        ("compraria um barco", "Se eu fosse rico, compraria um barco.", Guard.ASKED),
+        ("я купил бы лодку", "Если бы я был богат, я купил бы лодку.", Guard.ASKED),
+        ("لاشتريت قاربا", "لو كنت غنيا لاشتريت قاربا.", Guard.ASKED),
+        ("船を買う", "もしお金があったら船を買う。", Guard.ASKED),
+        ("我会买船", "假如我有钱,我会买船。", Guard.ASKED),
+        ("I get a rash", "If I eat nuts, I get a rash.", None),
+        ("I would like to live in Oslo", "I would like to live in Oslo.", None),
+        ("I am thirty", "I suppose I am thirty now.", None),
+        ("me gustaría vivir en Oslo", "Sí, me gustaría vivir en Oslo.", None),
+        ("ich möchte nach Oslo", "Wenn es warm ist, möchte ich weg: ich möchte nach Oslo.", None),
+    ],
+)
+def test_what_others_wrote_and_what_is_asked_or_supposed_is_no_fact(quote: str, text: str, guard: Guard | None) -> None:
+    assert before_policy(fact(quote, object=quote), user_text=text, control=None) is guard
+
+
+def test_a_rule_may_be_asked_for() -> None:
+    assert before_policy(rule("write it as a list"), user_text="Can you write it as a list?", control=None) is None
+
+
+@pytest.mark.parametrize(
     ("candidate", "text"),
     [
         (fact("my password: hunter2"), None),

@@ -43,8 +43,8 @@ def test_a_policy_that_a_person_wrote_is_kept(home: Path) -> None:
 
 def test_doors_are_kept_while_their_ports_are_free(home: Path) -> None:
     first = reserve_addresses(home)
-    assert len({first.broker_port, first.store_port, first.flower_port, first.serve_port}) == 4
-    assert len({first.broker_password, first.store_key, first.flower_password}) == 3
+    assert len({first.broker_port, first.store_port, first.flower_port, first.serve_port, first.llm_port}) == 5
+    assert len({first.broker_password, first.store_key, first.flower_password, first.llm_key}) == 4
     assert reserve_addresses(home) == first
     assert mode(home / "run" / "doors.json") == 0o600
 
@@ -65,7 +65,7 @@ def test_doors_that_cannot_be_read_are_made_anew(home: Path, content: str) -> No
 
 def test_no_password_shows_in_the_repr(home: Path) -> None:
     addresses = reserve_addresses(home)
-    for secret in (addresses.broker_password, addresses.store_key, addresses.flower_password):
+    for secret in (addresses.broker_password, addresses.store_key, addresses.flower_password, addresses.llm_key):
         assert len(secret) >= 32
         assert secret not in repr(addresses)
         assert secret not in repr(addresses.settings(home, tick_seconds=1, sweep_seconds=1))
@@ -92,7 +92,7 @@ def test_no_command_line_of_a_part_shows_a_password(home: Path) -> None:
     parts = (*infrastructure(home, addresses), *workers, flower(addresses))
     assert [part.name for part in parts][:3] == ["broker", "store-server", "worker-store"]
     visible = json.dumps([[*part.argv, *part.env.values()] for part in parts])
-    for secret in (addresses.broker_password, addresses.store_key, addresses.flower_password):
+    for secret in (addresses.broker_password, addresses.store_key, addresses.flower_password, addresses.llm_key):
         assert secret not in visible
     assert mode(home / "run" / "store.key") == 0o600
 

@@ -1,0 +1,229 @@
+"""Turns of six people through the capture path, with a model's real answers: what is kept beside what they said."""
+
+import hashlib
+import json
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import yaml
+from support.conversation_fixture import ConversationFixture
+from support.ledger_records import COMPANY, StoppedClock
+from support.repository import ROOT
+
+from memcore.config.urls import LedgerUrls
+from memcore.conversation.service import RETRY
+from memcore.jobs import Dead, Deferred, Outcome
+from memcore.ledger.ledger import Ledger
+from memcore.llm.protocol import Attribution, Completion, CompletionProvider, CompletionRequest
+from memcore.models.conversation import FactState, Owner
+
+FIXTURES = ROOT / "tests" / "fixtures" / "small_model"
+
+_AGENT = "ada"
+
+
+def answers_of(name: str) -> Path:
+    """Return where the recorded answers of a model are."""
+    return FIXTURES / f"{name}.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidTurn:
+    """A turn and what is to be kept of it, as ``turns.yaml`` says."""
+
+    said: str
+    reply: str
+    keep: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    nothing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """A person's one session."""
+
+    user: str
+    day: datetime
+    turns: tuple[SaidTurn, ...]
+
+
+def people() -> list[Person]:
+    """Read the turns."""
+    found = yaml.safe_load((FIXTURES / "turns.yaml").read_text(encoding="utf-8"))
+    return [
+        Person(
+            user=each["user"],
+            day=datetime.combine(each["day"], datetime.min.time(), UTC) + timedelta(hours=9),
+            turns=tuple(
+                SaidTurn(**{**turn, "keep": tuple(turn.get("keep", ())), "also": tuple(turn.get("also", ()))})
+                for turn in each["turns"]
+            ),
+        )
+        for each in found
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An answer as it came, by the turn or session that it is about, and what it took."""
+
+    run: str
+    purpose: str
+    text: str
+    is_cut: bool
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+
+
+class RecordedModel:
+    """Gives the recorded answers, in order; with a provider it asks for those that are not there, and writes them down.
+
+    See memcore.llm.protocol.Model. The same question is never asked twice. ``asked`` has the answers of this talk.
+    """
+
+    def __init__(self, path: Path, provider: CompletionProvider | None = None) -> None:
+        self._path = path
+        self._provider = provider
+        self._left: defaultdict[tuple[str, str], list[Answer]] = defaultdict(list)
+        self._known: dict[str, Answer] = {}
+        self.asked: list[Answer] = []
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            answer = Answer(**json.loads(line))
+            self._left[answer.run, answer.purpose].append(answer)
+
+    async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
+        digest = hashlib.sha256(request.model_dump_json().encode()).hexdigest()
+        if digest not in self._known:
+            run, purpose = by.run_id or "", by.purpose.rpartition(":")[2]
+            recorded = self._left[run, purpose]
+            answer = recorded.pop(0) if recorded else await self._answered(request, run, purpose, key)
+            self._known[digest] = answer
+            self.asked.append(answer)
+        answer = self._known[digest]
+        return Completion(
+            text=answer.text,
+            is_cut=answer.is_cut,
+            model=self._path.stem,
+            prompt_tokens=answer.prompt_tokens,
+            completion_tokens=answer.completion_tokens,
+        )
+
+    async def _answered(self, request: CompletionRequest, run: str, purpose: str, key: str) -> Answer:
+        if self._provider is None:
+            raise LookupError(f"{self._path.name} has no answer to this {purpose} of {run}: make bench-llm RECORD=1")
+        began = time.perf_counter()
+        completion = await self._provider.complete(request, idempotency_key=key)
+        answer = Answer(
+            run=run,
+            purpose=purpose,
+            text=completion.text,
+            is_cut=completion.is_cut,
+            prompt_tokens=completion.prompt_tokens,
+            completion_tokens=completion.completion_tokens,
+            seconds=round(time.perf_counter() - began, 2),
+        )
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(answer), ensure_ascii=False) + "\n")
+        return answer
+
+
+@dataclass(slots=True, kw_only=True)
+class Capture:
+    """What became of the turns.
+
+    Attributes:
+        wanted: how many things are worth keeping.
+        kept: by what was kept, as a text, the turn that it came of, and whether it is ``right``, ``also``
+            true, or ``invented``.
+        missed: what is worth keeping and was not kept, as turn and expression.
+        given_up: turns and sessions whose answers nobody could read.
+    """
+
+    wanted: int = 0
+    kept: list[tuple[str, str, SaidTurn]] = field(default_factory=list[tuple[str, str, SaidTurn]])
+    missed: list[tuple[SaidTurn, str]] = field(default_factory=list[tuple[SaidTurn, str]])
+    given_up: int = 0
+
+    @property
+    def inventions(self) -> list[tuple[str, SaidTurn]]:
+        return [(text, turn) for kind, text, turn in self.kept if kind == "invented"]
+
+    @property
+    def precision(self) -> float:
+        return sum(kind == "right" for kind, _, _ in self.kept) / max(1, len(self.kept))
+
+    @property
+    def recall(self) -> float:
+        return 1 - len(self.missed) / max(1, self.wanted)
+
+    def kinds(self) -> Counter[str]:
+        return Counter(kind for kind, _, _ in self.kept)
+
+
+async def captured(every: Sequence[Person], model: RecordedModel, urls: LedgerUrls) -> Capture:
+    """Let everybody talk, end each session, and judge what is kept."""
+    clock, found = StoppedClock(), Capture()
+    with closing(Ledger.open(urls, clock=clock)) as ledger:
+        talk = ConversationFixture(ledger, clock, model)
+        for person in every:
+            owner, session_id = Owner(agent_id=_AGENT, subject=f"user:{person.user}"), f"of-{person.user}"
+            clock.now, turns = person.day, dict[str, SaidTurn]()
+            for turn in person.turns:
+                turn_id = talk.said(turn.said, reply=turn.reply, session_id=session_id, subject=owner.subject)
+                turns[turn_id] = turn
+                found.given_up += isinstance(await _finished(talk, turn_id=turn_id), Dead)
+                clock.advance(timedelta(minutes=1))
+            key = talk.key(session_id, owner.subject)
+            ledger.sessions.close_now(COMPANY, key, at=clock())
+            found.given_up += isinstance(await _finished(talk, session_key=key), Dead)
+            _judge(found, turns, list(_kept(ledger, owner)))
+    return found
+
+
+async def _finished(talk: ConversationFixture, *, turn_id: str = "", session_key: str = "") -> Outcome:
+    """Try as long as a worker would; the next turn is said as if no time had passed."""
+    began = talk.clock.now
+    for _ in range(RETRY.attempts + 1):
+        outcome = await (talk.extraction().run(turn_id) if turn_id else talk.ending().run(session_key))
+        if not isinstance(outcome, Deferred):
+            break
+        talk.clock.advance(RETRY.longest_delay)
+    talk.clock.now = began
+    return outcome
+
+
+def _kept(ledger: Ledger, owner: Owner) -> Iterator[tuple[str, str]]:
+    """Yield what is kept of a person, and was since replaced, with the turn that it came of."""
+    for fact in ledger.conversation.facts(COMPANY, owner, states=tuple(FactState)):
+        yield f"{fact.subject} {fact.predicate.replace('_', ' ')} {fact.object}".lower(), fact.turn_id or ""
+    for rule in ledger.conversation.rules(COMPANY, owner, states=tuple(FactState)):
+        yield rule.rule.lower(), rule.turn_id or ""
+
+
+def _judge(found: Capture, turns: dict[str, SaidTurn], kept: Sequence[tuple[str, str]]) -> None:
+    for text, turn_id in kept:
+        # What a session's end promoted from several turns names none of them.
+        turn = turns.get(turn_id) or _together(turns.values())
+        kinds = {"right": turn.keep, "also": turn.also}
+        kind = next((name for name, every in kinds.items() if any(re.search(each, text) for each in every)), "invented")
+        found.kept.append((kind, text, turn))
+    for turn in turns.values():
+        found.wanted += len(turn.keep)
+        found.missed += [(turn, each) for each in turn.keep if not any(re.search(each, text) for text, _ in kept)]
+
+
+def _together(turns: Iterable[SaidTurn]) -> SaidTurn:
+    every = list(turns)
+    return SaidTurn(
+        said="the whole session",
+        reply="",
+        keep=tuple(one for each in every for one in each.keep),
+        also=tuple(one for each in every for one in each.also),
+    )
