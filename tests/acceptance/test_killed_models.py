@@ -82,7 +82,7 @@ class Killed:
         """Return what the memories that have it have under a key, in the order of their texts."""
         found = sorted(payloads(self.stack.settings).values(), key=lambda each: str(each["data"]))
         assert {each["data"] for each in found} == BEFORE | AFTER, "no text is changed"
-        return [each[key] for each in found if key in each]
+        return [each[key] for each in found if each.get(key)]
 
 
 @contextmanager
