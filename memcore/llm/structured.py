@@ -47,7 +47,7 @@ def without_large_limits(schema: Any) -> Any:
             if not (isinstance(value, int) and value > LARGEST_LIMITS.get(name, value))
         }
     if isinstance(schema, list):
-        return [without_large_limits(each) for each in cast("list[Any]", schema)]
+        return [without_large_limits(each) for each in cast("Sequence[Any]", schema)]
     return schema
 
 

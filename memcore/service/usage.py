@@ -116,7 +116,7 @@ class UsageOperations:
         since, today = self._period(UsageBy.PURPOSE, days + 1)
         first = await self._resources.run(self._ledger.usage.first_day, self._company, agent_id=agent_id)
         known = 0 if first is None else max(0, (today - max(since, first)).days)
-        rows = ()
+        rows = tuple[UsageRow, ...]()
         if known:
             until = today - timedelta(days=1)
             rows = await self._resources.run(

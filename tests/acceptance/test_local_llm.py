@@ -109,7 +109,7 @@ def test_the_address_that_a_person_set_wins_and_that_is_said(tmp_path: Path, wei
 
 
 def test_a_file_that_cannot_be_served_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    words = [MEMTEND, "up", "--home", str(tmp_path / "home"), "--local-llm", str(tmp_path / "none.gguf")]
+    words = [str(MEMTEND), "up", "--home", str(tmp_path / "home"), "--local-llm", str(tmp_path / "none.gguf")]
     environ = {**clean_environ(), "PYTHONPATH": with_engine()}
     done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode != 0

@@ -74,7 +74,8 @@ TESTS = {
         "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",
     ),
     "local models": (
-        "tests/unit/stack/test_local_llm.py", "tests/integration/stack/test_supervisor.py",
+        "tests/unit/stack/test_local_llm.py", "tests/unit/conversation/test_guards.py",
+        "tests/unit/llm/test_structured.py", "tests/integration/stack/test_supervisor.py",
         "tests/integration/cli/test_usage.py", f"{LEDGER}/test_service_operations.py",
     ),
     "third review": (
@@ -638,6 +639,13 @@ MUTANTS: tuple[Mutant, ...] = (
         ("unset = {name: value for name, value in own.items() if name not in self.model_fields_set}", "unset = own"),
         ('stack = {name: value for name, value in stack.items() if name != "llm_local"}', "pass"),
         ("known = 0 if first is None else max(0, (today - max(since, first)).days)", "known = days"),
+        ("if own_words(candidate.evidence_quote, without_quoted(user_text)) is None:", "if False:"),
+        (
+            "return Guard.ASKED if is_fact and _is_asked(candidate.evidence_quote, user_text) else None",
+            "return Guard.ASKED if _is_asked(candidate.evidence_quote, user_text) else None",
+        ),
+        ("if cues.SUPPOSED.search(plain(sentence)):", "if False:"),
+        ("if not (isinstance(value, int) and value > LARGEST_LIMITS.get(name, value))", "if True"),
         ("asked = 0 if row is None else row.calls - row.asked_again", "asked = 0 if row is None else row.calls"),
     ),
     *_of(

@@ -86,7 +86,8 @@ def main() -> int:
     params.warmup, params.use_jinja = False, True
     processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     for each in (params.cpuparams, params.cpuparams_batch):
-        each.n_threads, each.poll = processors, 0
+        # One is for the workers: threads that wait for each other and for a processor take many times as long.
+        each.n_threads, each.poll = max(1, processors - 1), 0
     try:
         server = engine.Server(params)
     except RuntimeError as error:

@@ -27,6 +27,9 @@ FIXTURES = ROOT / "tests" / "fixtures" / "small_model"
 
 _AGENT = "ada"
 
+#: More tries than a turn or an end has.
+_MOST_TRIES = 25
+
 
 def answers_of(name: str) -> Path:
     """Return where the recorded answers of a model are."""
@@ -190,7 +193,8 @@ async def captured(every: Sequence[Person], model: RecordedModel, urls: LedgerUr
 async def _finished(talk: ConversationFixture, *, turn_id: str = "", session_key: str = "") -> Outcome:
     """Try as long as a worker would; the next turn is said as if no time had passed."""
     began = talk.clock.now
-    for _ in range(RETRY.attempts + 1):
+    outcome: Outcome = Deferred(reason="not tried")
+    for _ in range(_MOST_TRIES):
         outcome = await (talk.extraction().run(turn_id) if turn_id else talk.ending().run(session_key))
         if not isinstance(outcome, Deferred):
             break

@@ -43,9 +43,12 @@ async def measured(name: str, url: str, key: str | None, answers: Path) -> tuple
         urls = sqlite_urls(Path(folder))
         migrate(urls)
         try:
-            return await captured(people(), model, urls), model
+            found = await captured(people(), model, urls)
         finally:
             await provider.close()
+    if not model.asked:
+        raise ConnectionError(f"{url} answers nothing")
+    return found, model
 
 
 def figures_of(name: str, found: Capture, model: RecordedModel) -> tuple[list[Figure], list[Target]]:

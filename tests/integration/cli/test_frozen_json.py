@@ -116,6 +116,7 @@ def test_json_keys_of_every_command_stay(
     webhooks(keys)
     spend(ledger, company, agent)
     keys("usage", name="usage")
+    keys("usage", "--forecast", name="usage forecast")
     keys("status", name="status", opened="parts")
     keys("config", "show", name="config show")
     keys("reindex", "--status", name="reindex --status")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -247,7 +248,8 @@ def test_a_budget_of_zero_is_a_finding(configure: Configure) -> None:
 
 def test_a_forecast_says_on_how_many_whole_days_it_rests(environ: dict[str, str], sqlite_ledger: LedgerUrls) -> None:
     for days, calls in ((3, 3), (2, 1), (0, 50)):
-        earlier = Ledger.open(sqlite_ledger, clock=lambda days=days: NOW - timedelta(days=days))
+        at = NOW - timedelta(days=days)
+        earlier = Ledger.open(sqlite_ledger, clock=partial(at.astimezone, UTC))
         for _ in range(calls):
             call(earlier)
         earlier.close()

@@ -331,6 +331,8 @@ def test_usage_skills_and_lessons_are_read(stack: StackAddress) -> None:
 
     async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
         assert ok(await client.get("/v1/usage", params={"by": "day", "agent_id": agent})) == {"rows": []}
+        forecast = ok(await client.get("/v1/usage/forecast", params={"agent_id": agent}))
+        assert forecast == {"days": 0, "since": None, "rows": [], "pending": None}
         every = await client.get("/v1/usage", params={"by": "company"})
         assert (every.status_code, every.json()["field"]) == (422, "by")
         assert "skills" in ok(await client.get("/v1/skills"))
@@ -342,6 +344,7 @@ def test_usage_skills_and_lessons_are_read(stack: StackAddress) -> None:
         async with opened.client(opened.key(agents=[agent])) as narrow:
             assert ok(await narrow.get("/v1/usage", params={"agent_id": agent})) == {"rows": []}
             assert (await narrow.get("/v1/usage")).status_code == 403
+            assert (await narrow.get("/v1/usage/forecast")).status_code == 403
             assert (await narrow.post("/v1/models/check")).status_code == 403
             assert (await narrow.get("/v1/audit")).status_code == 403
         unset = await client.post("/v1/models/check")

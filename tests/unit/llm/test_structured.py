@@ -10,7 +10,7 @@ from memcore import ids
 from memcore.errors import MalformedAnswerError
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 from memcore.llm.reading import MAX_ANSWER_BYTES, UnreadAnswerError
-from memcore.llm.structured import ask_structured, ask_text
+from memcore.llm.structured import ask_structured, ask_text, without_large_limits
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, MessageRole
 
@@ -47,6 +47,22 @@ class Answers:
 
 async def lesson(model: Answers) -> Lesson:
     return await ask_structured(model, REQUEST, Lesson, by=BY, key="k")
+
+
+class Journal(Frozen):
+    maxLength: tuple[Lesson, ...] = Field(default=(), max_length=16)  # noqa: N815  # named as a limit is
+    days: tuple[int, ...] = Field(default=(), max_length=12)
+    text: str = Field(max_length=65)
+
+
+def test_a_server_is_told_no_limit_that_makes_it_slow() -> None:
+    schema = without_large_limits(Journal.model_json_schema())
+    fields = schema["properties"]
+    assert fields["maxLength"]["items"] == {"$ref": "#/$defs/Lesson"}
+    assert "maxItems" not in fields["maxLength"]
+    assert fields["days"]["maxItems"] == 12
+    assert "maxLength" not in fields["text"]
+    assert schema["$defs"]["Lesson"] == Lesson.model_json_schema()
 
 
 async def test_a_good_answer_is_asked_for_once_with_the_forms_schema() -> None:
