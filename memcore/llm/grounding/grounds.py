@@ -93,13 +93,23 @@ def ungrounded(
 
 
 class Grounds:
-    """The sources of several texts, read once; the arguments are those of ``ungrounded``."""
+    """The sources of several texts, read once; the arguments are those of ``ungrounded``.
 
-    def __init__(self, sources: Iterable[str], *, instructions: str = "", said_on: Iterable[date] = ()) -> None:
+    ``dated`` are days that the sources bear beside their texts: a text may name them, and no number in them.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[str],
+        *,
+        instructions: str = "",
+        said_on: Iterable[date] = (),
+        dated: Iterable[date] = (),
+    ) -> None:
         texts = [plain_of(text) for text in sources]
         self._count = len(texts)
         self._folded = "\n".join(map(fold, texts))
-        self._figures = Figures(said_on=set(said_on))
+        self._figures = Figures(said_on=set(said_on), dated=set(dated))
         self._words, self._beginnings, self._pairs = set[str](), set[str](), set[str]()
         self._identifiers = set[str]()
         self._texts = texts
