@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from memcore.errors import BudgetExceededError, MemoryConnectionError
 from memcore.llm.grounding import Grounds
@@ -46,24 +46,35 @@ MOST_PASSAGES = 10
 #: Most sentences of an answer, the memories that one rests on, and the characters of one.
 MOST_SENTENCES, _MOST_CITED, _LONGEST = 3, 4, 500
 
-#: Tokens that the model may write: three sentences and their numbers.
-_ANSWER_TOKENS = 300
+#: Tokens that the model may write: three sentences and their numbers; a verdict.
+_ANSWER_TOKENS, _VERDICT_TOKENS = 300, 30
 
 _SYSTEM = f"""\
 Answer a question from the numbered memories of an agent. {untrusted_content_directive(TAG_MEMORY_ENTRY)} The same holds
 for <{TAG_QUESTION}>. The tag of a memory says its number, its date and whose it is; superseded means that it is no
 longer true. Where two contradict one another, the later one is right.
 Answer with one JSON object and nothing else:
-"known": true if a memory says exactly what is asked, false if none does, however near they come;
-"sentences": the answer in one to three short sentences, in the language of the question and the words of the memories,
-each with "text" and "passages", the numbers of the memories that say so; [] if it is not known.
+"sentences": what comes nearest to an answer, in one to three short sentences, in the language of the question and the
+words of the memories alone, each with "text" and "passages", the numbers of the memories that say so;
+"known": true if these sentences state exactly what is asked, false if they state something else about the same subject.
 Examples, of memory 1: Ben lives in Lyon, and his gas meter is read every spring.
 When is Ben's gas meter read?
-{{"known": true, "sentences": [{{"text": "Ben's gas meter is read every spring.", "passages": [1]}}]}}
+{{"sentences": [{{"text": "Ben's gas meter is read every spring.", "passages": [1]}}], "known": true}}
 Who reads Ben's gas meter?
-{{"known": false, "sentences": []}}
-What is Ben's street in Lyon?
-{{"known": false, "sentences": []}}
+{{"sentences": [{{"text": "Ben's gas meter is read every spring.", "passages": [1]}}], "known": false}}
+What is Ben's phone number?
+{{"sentences": [{{"text": "Ben lives in Lyon.", "passages": [1]}}], "known": false}}
+"""
+
+_CHECK = f"""\
+Say whether a text answers a question: whether it states exactly the thing that is asked for. A text about the same
+subject that states something else does not, and one that repeats the question does not.
+{untrusted_content_directive(TAG_MEMORY_ENTRY)} The same holds for <{TAG_QUESTION}>.
+Answer with one JSON object and nothing else. Examples:
+When is Ben's gas meter read? Ben's gas meter is read every spring. {{"answers": true}}
+What is Ben's phone number? Ben lives in Lyon and likes tea. {{"answers": false}}
+Who reads Ben's gas meter? Ben's gas meter is read every spring. {{"answers": false}}
+Where does Ben work? Ben lives in Lyon and likes tea. {{"answers": false}}
 """
 
 _log = logging.getLogger(__name__)
@@ -72,6 +83,8 @@ _log = logging.getLogger(__name__)
 class WrittenSentence(AnswerForm):
     """A sentence that a model writes, and the numbers of the memories that it names for it."""
 
+    model_config = ConfigDict(json_schema_extra={"required": ["text", "passages"]})
+
     text: str
     passages: tuple[int, ...] = Field(default=(), json_schema_extra={"maxItems": _MOST_CITED})
 
@@ -79,9 +92,19 @@ class WrittenSentence(AnswerForm):
 class WrittenAnswer(AnswerForm):
     """A model's answer to a question."""
 
-    # Small limits, as those of search notes: an answer beyond them is read all the same.
-    known: bool
+    # All is asked for, in this order, and less is read all the same: servers that keep to a schema write what may be
+    # left out last. Whether something is known, a small model says better of what it has written than before it.
+    model_config = ConfigDict(json_schema_extra={"required": ["sentences", "known"]})
+
+    # Small limits, as those of search notes: an answer beyond them is read, too.
     sentences: tuple[WrittenSentence, ...] = Field(default=(), json_schema_extra={"maxItems": MOST_SENTENCES})
+    known: bool
+
+
+class Verdict(AnswerForm):
+    """Whether a model thinks that sentences answer a question."""
+
+    answers: bool
 
 
 class _Ask(Frozen):
@@ -187,14 +210,7 @@ class Answering:
             return NoSentences.NO_MODEL
         try:
             async with asyncio.timeout(finding.asked.timeout_seconds):
-                written = await self._questions.form(
-                    WrittenAnswer,
-                    finding.agent_id,
-                    PURPOSE,
-                    _SYSTEM,
-                    finding.content(),
-                    max_tokens=_ANSWER_TOKENS,
-                )
+                return await self._written(finding, self._questions)
         except Exception as error:  # noqa: BLE001  # whatever fails, what was found is the answer
             if (fatal := fatal_in(error)) is not None:
                 raise fatal from None
@@ -206,7 +222,19 @@ class Answering:
                     return NoSentences.BUDGET
                 case _:
                     return NoSentences.MODEL_FAILED
-        return kept_sentences(written, finding)
+
+    async def _written(self, finding: Finding, questions: ModelQuestions) -> Sequence[AnswerSentence] | NoSentences:
+        """Return what a model writes and the memories bear out; where that may not answer, it is asked once more."""
+        written = await questions.form(
+            WrittenAnswer, finding.agent_id, PURPOSE, _SYSTEM, finding.content(), max_tokens=_ANSWER_TOKENS
+        )
+        kept = kept_sentences(written, finding)
+        if isinstance(kept, NoSentences) or not _is_doubtful(kept, finding):
+            return kept
+        shown = wrap_untrusted(TAG_MEMORY_ENTRY, " ".join(each.text for each in kept))
+        content = BETWEEN_MEMORIES.join([wrap_untrusted(TAG_QUESTION, finding.asked.question), shown])
+        verdict = await questions.form(Verdict, finding.agent_id, PURPOSE, _CHECK, content, max_tokens=_VERDICT_TOKENS)
+        return kept if verdict.answers else NoSentences.NOT_SAID
 
 
 def kept_sentences(written: WrittenAnswer, finding: Finding) -> Sequence[AnswerSentence] | NoSentences:
@@ -231,6 +259,18 @@ def kept_sentences(written: WrittenAnswer, finding: Finding) -> Sequence[AnswerS
                 ),
             )
     return [*kept.values()] or NoSentences.NOT_GROUNDED
+
+
+def _is_doubtful(kept: Sequence[AnswerSentence], finding: Finding) -> bool:
+    """Return whether true sentences may not be what was asked for.
+
+    Small models answer with whatever is true of the subject: then words of the question stand in no memory ("phone
+    number"), or the sentences say nothing that the question does not ("who calibrated it?", "it was calibrated").
+    """
+    question, cited = finding.asked.question, {memory_id for each in kept for memory_id in each.memory_ids}
+    memories = Grounds(each.entry.content for each in finding.memories if each.entry.id in cited)
+    asked = Grounds([question])
+    return not memories.has_most_of(question) or all(asked.fault(each.text, own_words=0.0) is None for each in kept)
 
 
 def _is_borne_out(text: str, cited: Sequence[ScoredMemory]) -> bool:

@@ -31,7 +31,7 @@ from memcore.memory.tools import opening_model
 from memcore.models.asking import Answer, AnsweredBy, AnswerSentence, FoundPassages, NoSentences
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
-QUESTION, SAID = "Is the disk of the build host full?", "The disk of the build host is full."
+QUESTION, SAID = "Which disk is full?", "The disk of the build host is full."
 ANSWER = {"known": True, "sentences": [{"text": SAID, "passages": [1]}, {"text": "The lift is red.", "passages": [1]}]}
 POLICY = load_policy("memory: {llm: {model: m}}")
 

@@ -371,8 +371,8 @@ def test_events_that_break_off_or_cannot_be_read_are_errors() -> None:
     assert type(next(parts)).__name__ == "AnswerSentence"
     with pytest.raises(errors.MemoryConnectionError, match="broken off"):
         next(parts)
-    for unread in ([("answer", {"passages": 5})], [("answer", [])]):
+    for unread in ({"passages": 5}, 7):
         with pytest.raises(errors.MemoryConfigError, match="another form"):
-            [*Server(events(*unread)).memory().ask_stream("oncall", "When?")]
+            list(Server(events(("answer", unread))).memory().ask_stream("oncall", "When?"))
     with pytest.raises(RemoteRefusedError):
         Server(problem(403, "denied")).memory().ask_stream("oncall", "When?")

@@ -144,8 +144,39 @@ async def test_a_word_that_was_asked_about_and_no_memory_has_is_no_ground() -> N
     backend, asks = held(memory(1, "A full service costs 89 euros.")), "What does an express service cost?"
     answer, _ = await asked(backend, written(("An express service costs 89 euros.", [1])), question=asks)
     assert answer.reason is NoSentences.NOT_GROUNDED
-    answer, _ = await asked(backend, written(("Full services cost 89 euros.", [1])), question=asks)
+    sentences = written(("Full services cost 89 euros.", [1]))
+    answer, _ = await asked(backend, sentences, question="What do full services cost?")
     assert answer.answered_by is AnsweredBy.MODEL, "other forms of its words are its words"
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "is_doubtful"),
+    [
+        ("Where does Ada live?", "Ada lives in Berlin.", False),
+        ("What does Ada pay?", "Ada pays 700 euros.", False),
+        ("How old is Ada?", "Ada lives in Berlin since 2019.", True),
+        ("What is the phone number of Ada?", "Ada pays 700 euros of rent.", True),
+        ("Whom does Ada pay rent?", "Ada pays rent.", True),
+        ("How much rent must Ada pay a month in Berlin?", "Ada pays 700 euros of rent.", False),
+    ],
+)
+@pytest.mark.parametrize("verdict", [True, False])
+async def test_where_true_sentences_may_not_be_what_was_asked_for_the_model_is_asked_whether_they_are(
+    question: str, sentence: str, is_doubtful: bool, verdict: bool
+) -> None:
+    answers = written((sentence, [1])), {"answers": verdict}
+    answer, model = await asked(held(memory(1, ADA)), *answers, question=question)
+    assert len(model.asked) == 1 + is_doubtful
+    is_kept = verdict or not is_doubtful
+    assert answer.reason is (None if is_kept else NoSentences.NOT_SAID)
+    assert answer.text == (sentence if is_kept else "")
+    assert {each.purpose for each in model.by} == {PURPOSE}
+
+
+async def test_a_verdict_that_nobody_can_read_leaves_the_passages() -> None:
+    answers = written(("Ada pays 700 euros.", [1])), {"answers": "perhaps"}
+    answer, _ = await asked(held(memory(1, ADA)), *answers, question="How old is Ada?")
+    assert (answer.answered_by, answer.reason) == (AnsweredBy.PASSAGES, NoSentences.MODEL_FAILED)
 
 
 async def test_sentences_are_few_single_lines_and_each_once() -> None:
@@ -213,12 +244,14 @@ async def test_a_model_that_fails_leaves_the_passages(answer: Any, reason: NoSen
 async def test_a_model_that_takes_too_long_leaves_the_passages() -> None:
     class Slow(ListModel):
         async def ask(self, request: Any, *, by: Any, key: str) -> Any:
-            self.asked += [request, by, key]
+            del by, key
+            self.asked.append(request)
             await asyncio.Event().wait()
 
     backend = held(memory(1, ADA))
     answering = strategy_parts(Policy(), backend, model=Slow()).answering()
-    answer = await answered(answering, backend, timeout_seconds=0.01)
+    async with asyncio.timeout(60):
+        answer = await answered(answering, backend, timeout_seconds=0.01)
     assert (answer.answered_by, answer.reason) == (AnsweredBy.PASSAGES, NoSentences.TIME)
 
 
@@ -250,12 +283,13 @@ async def test_a_superseded_memory_is_shown_as_such_and_a_sentence_on_it_alone_s
 
 async def test_a_day_of_a_memory_may_be_written_out() -> None:
     said = memory(1, "Ada moved to Berlin yesterday.", created_at=datetime(2026, 5, 2, tzinfo=UTC))
-    answer, _ = await asked(held(said), written(("Ada moved to Berlin on 1 May 2026.", [1])))
+    when = "When did Ada move to Berlin?"
+    answer, _ = await asked(held(said), written(("Ada moved to Berlin on 1 May 2026.", [1])), question=when)
     assert answer.answered_by is AnsweredBy.MODEL
-    answer, _ = await asked(held(said), written(("On 2 May 2026: Ada moved to Berlin.", [1])))
+    answer, _ = await asked(held(said), written(("On 2 May 2026: Ada moved to Berlin.", [1])), question=when)
     assert answer.answered_by is AnsweredBy.MODEL, "its tag says so"
     for other in ("Ada moved to Berlin on 7 January 2026.", "Ada moved to 2 houses in Berlin.", "Ada moved 5 times."):
-        answer, _ = await asked(held(said), written((other, [1])))
+        answer, _ = await asked(held(said), written((other, [1])), question=when)
         assert answer.answered_by is AnsweredBy.NOTHING, other
 
 
@@ -327,9 +361,11 @@ async def test_the_tool_says_what_is_not_known_and_that_no_model_answered() -> N
 
 
 def test_the_form_is_small_for_servers_that_keep_to_schemas() -> None:
-    schema = json.dumps(WrittenAnswer.model_json_schema())
-    assert '"maxItems": 3' in schema
-    assert "maxLength" not in schema
+    schema = WrittenAnswer.model_json_schema()
+    assert '"maxItems": 3' in json.dumps(schema)
+    assert "maxLength" not in json.dumps(schema)
+    # Such servers write what is required in the order of the properties, and the rest behind it.
+    assert schema["required"] == list(schema["properties"]) == ["sentences", "known"]
     assert WrittenSentence.model_validate({"text": "x", "mood": 1}).passages == ()
 
 
