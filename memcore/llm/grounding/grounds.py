@@ -184,13 +184,12 @@ class Grounds:
         if self._has_too_many_words(plain, language, own_words):
             yield Fault.WORDS
 
-    def has_most_of(self, text: str) -> bool:
-        """Return whether the sources have the words of a text that are no names, but for one in four."""
+    def has_words_of(self, text: str) -> bool:
+        """Return whether the sources have every word of a text that is no name."""
         plain = plain_of(text)
         language = language_of(words_of(plain)) or self._language
         names = {fold(each.word) for each in capitals(plain) if not each.is_first}
-        known = [self._knows(word, language) for word in content(plain, language) if word not in names]
-        return known.count(False) <= len(known) // 4
+        return all(self._knows(word, language) for word in content(plain, language) if word not in names)
 
     def denies(self, text: str, *, is_advice: bool = False) -> bool:
         """Return whether a text says with a negation what the sources say without, or the other way round.

@@ -270,7 +270,7 @@ def _is_doubtful(kept: Sequence[AnswerSentence], finding: Finding) -> bool:
     question, cited = finding.asked.question, {memory_id for each in kept for memory_id in each.memory_ids}
     memories = Grounds(each.entry.content for each in finding.memories if each.entry.id in cited)
     asked = Grounds([question])
-    return not memories.has_most_of(question) or all(asked.fault(each.text, own_words=0.0) is None for each in kept)
+    return not memories.has_words_of(question) or all(asked.fault(each.text, own_words=0.0) is None for each in kept)
 
 
 def _is_borne_out(text: str, cited: Sequence[ScoredMemory]) -> bool:

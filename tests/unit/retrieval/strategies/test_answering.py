@@ -157,7 +157,7 @@ async def test_a_word_that_was_asked_about_and_no_memory_has_is_no_ground() -> N
         ("How old is Ada?", "Ada lives in Berlin since 2019.", True),
         ("What is the phone number of Ada?", "Ada pays 700 euros of rent.", True),
         ("Whom does Ada pay rent?", "Ada pays rent.", True),
-        ("How much rent must Ada pay a month in Berlin?", "Ada pays 700 euros of rent.", False),
+        ("How much rent does Ada pay for her flat?", "Ada pays 700 euros of rent.", True),
     ],
 )
 @pytest.mark.parametrize("verdict", [True, False])
