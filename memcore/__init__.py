@@ -156,6 +156,7 @@ if TYPE_CHECKING:
     from .maintenance.enforcement import MemoryValue as MemoryValue
     from .maintenance.enforcement import usual_value as usual_value
     from .memory.async_memory import AsyncMemory as AsyncMemory
+    from .memory.fields import AskFields as AskFields
     from .memory.fields import SearchFields as SearchFields
     from .memory.fields import StoreFields as StoreFields
     from .memory.memory import Memory as Memory
@@ -170,6 +171,12 @@ if TYPE_CHECKING:
     from .models.archival import ArchivalMode as ArchivalMode
     from .models.archival import ArchivalModeAssignment as ArchivalModeAssignment
     from .models.archival import ConsolidationResult as ConsolidationResult
+    from .models.asking import Answer as Answer
+    from .models.asking import AnsweredBy as AnsweredBy
+    from .models.asking import AnswerPassage as AnswerPassage
+    from .models.asking import AnswerSentence as AnswerSentence
+    from .models.asking import FoundPassages as FoundPassages
+    from .models.asking import NoSentences as NoSentences
     from .models.conversation import Arc as Arc
     from .models.conversation import Fact as Fact
     from .models.conversation import LayerCounts as LayerCounts

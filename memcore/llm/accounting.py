@@ -1,5 +1,6 @@
 """A model with a budget and an account: reserves every token before it is used, under a purpose; and its factory."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -86,6 +87,10 @@ class AccountedModel:
             about = {"status": error.status, "kind": error.kind}
             facts = {"error": type(error).__name__, "attempts": tries.count, **about, **by.logged}
             _log.warning(Event.LLM_CALL_FAILED, extra=facts)
+            raise
+        except asyncio.CancelledError:
+            # Who asked waits no longer; the server may have answered, and bills for it.
+            self._settle(call_id, CallState.FAILED, None, tries, by=by)
             raise
         spent = _spent(
             price,

@@ -1,7 +1,7 @@
 """``AsyncMemory``: Memory for engines that run an event loop."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -16,7 +16,15 @@ from memcore.memory.conversation import (
     incognito_memory,
     required,
 )
-from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, checked_query, job_ids_of
+from memcore.memory.fields import (
+    WAIT_SECONDS,
+    AskFields,
+    Jobs,
+    SearchFields,
+    checked_query,
+    checked_question,
+    job_ids_of,
+)
 from memcore.memory.kept import AsyncKeptMemories
 from memcore.memory.memory import Memory
 from memcore.memory.reader import (
@@ -30,6 +38,7 @@ from memcore.memory.reader import (
 )
 from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
 from memcore.memory.tools import OpenModel, opening_model
+from memcore.models.asking import Answer, AskEvent
 from memcore.models.conversation import MemoryMode
 from memcore.models.memory import MemoryEntry
 
@@ -131,6 +140,23 @@ class AsyncMemory(AsyncKeptMemories):
     ) -> tuple[MemoryEntry, ...]:
         query = checked_query(text, filters)
         return await (await self._reader.open()).search(agent_id, query)
+
+    async def ask(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> Answer:
+        asked = checked_question(question, fields)
+        return await (await self._reader.open()).ask(agent_id, asked)
+
+    async def ask_stream(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> AsyncIterator[AskEvent]:
+        """Answer as Memory.ask_stream does: ``async for part in await memory.ask_stream(...)``."""
+        asked = checked_question(question, fields)
+        opened = await self._reader.open()
+        finding = await opened.find(agent_id, asked)
+
+        async def parts() -> AsyncIterator[AskEvent]:
+            yield finding.shown()
+            for part in (await opened.answering.answer(finding)).parts():
+                yield part
+
+        return parts()
 
     async def prepare(
         self,

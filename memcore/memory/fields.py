@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from memcore.client.results import JobReceipt, StoreReceipt
 from memcore.errors import MemoryInputError
+from memcore.models.asking import MemoryQuestion
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest, require_text
 
@@ -56,6 +57,22 @@ class StoreFields(TypedDict, total=False):
     task_id: str | None
     key: str | None
     attributes: Mapping[str, Any]
+
+
+class AskFields(TypedDict, total=False):
+    """How a question is answered.
+
+    Attributes:
+        categories: any of these categories alone.
+        time_zone: of the asker, such as ``Europe/Berlin``, for words such as "yesterday"; the policy's when left out.
+        token_budget: most tokens of memories that the model reads; 1,000 when left out.
+        timeout_seconds: how long the model is waited for; 20 when left out. After that the passages are the answer.
+    """
+
+    categories: Collection[str] | None
+    time_zone: str | None
+    token_budget: int
+    timeout_seconds: float
 
 
 class SearchFields(TypedDict, total=False):
@@ -133,6 +150,12 @@ def checked_query(text: str | None, filters: Mapping[str, Any]) -> MemoryQuery:
     """Return the query that a search asks for. Raises MemoryInputError."""
     with naming_fields():
         return MemoryQuery.model_validate({**filters, "text": text})
+
+
+def checked_question(question: str, fields: Mapping[str, Any]) -> MemoryQuestion:
+    """Return the question that is asked. Raises MemoryInputError."""
+    with naming_fields():
+        return MemoryQuestion.model_validate({**fields, "question": question})
 
 
 def job_ids_of(jobs: Jobs) -> tuple[str, ...]:

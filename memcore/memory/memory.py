@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -32,10 +32,12 @@ from memcore.memory.conversation import (
 )
 from memcore.memory.fields import (
     WAIT_SECONDS,
+    AskFields,
     Jobs,
     SearchFields,
     StoreFields,
     checked_query,
+    checked_question,
     job_ids_of,
     named_as_given,
     split_fields,
@@ -54,6 +56,7 @@ from memcore.memory.reader import (
 )
 from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
 from memcore.memory.tools import OpenModel, ToolCalls, opening_model
+from memcore.models.asking import Answer, AskEvent
 from memcore.models.conversation import LayerCounts, MemoryMode
 from memcore.models.execution import ExecutionTrace
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
@@ -232,6 +235,37 @@ class Memory(KeptMemories, ToolCalls):
         """
         query = checked_query(text, filters)
         return self._read(lambda opened: opened.search(agent_id, query))
+
+    def ask(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> Answer:
+        """Answer a question in a few sentences from what a search finds, each with the ids of the memories it rests on.
+
+        A sentence is kept only where its memories bear it out. ``answered_by`` of the answer is ``nothing`` where it is
+        not known, and ``passages`` where no model answered: none is configured (``memory.llm``), it failed, was too
+        slow, or the agent's budget is used up; ``reason`` says which. The passages that were found are there always,
+        with their dates and whose they are. Nothing is written but the account of the question.
+
+        Raises:
+            MemoryInputError: a field breaks a limit; the message names it.
+            MemoryConnectionError: the store cannot be reached.
+            MemoryConfigError: as for search.
+        """
+        asked = checked_question(question, fields)
+        return self._read(lambda opened: opened.ask(agent_id, asked))
+
+    def ask_stream(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> Iterator[AskEvent]:
+        """Answer as ``ask`` does, in parts: what was found, as soon as it is, then each sentence, then the whole.
+
+        The parts are a FoundPassages, some AnswerSentences, and an Answer; the model's answer is checked whole, so its
+        sentences come together. Raises as ``ask``, before the first part.
+        """
+        asked = checked_question(question, fields)
+        finding = self._read(lambda opened: opened.find(agent_id, asked))
+
+        def parts() -> Iterator[AskEvent]:
+            yield finding.shown()
+            yield from self._read(lambda opened: opened.answering.answer(finding)).parts()
+
+        return parts()
 
     def prepare(
         self,

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from memcore.llm.accounting import AccountedModel
     from memcore.memories import Memories
     from memcore.memory.tools import OpenModel
+    from memcore.models.asking import Answer, MemoryQuestion
     from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
+    from memcore.retrieval.strategies.answering import Answering, Finding
     from memcore.retrieval.strategies.factory import Strategy, StrategyParts
     from memcore.retrieval.strategies.tools import AgentTools
     from memcore.retrieval.usage import BufferedUseRecorder
@@ -49,6 +51,7 @@ class Opened:
     backend: "MemoryBackend"
     parts: "StrategyParts"
     strategy: "Strategy"
+    answering: "Answering"
     recorder: "BufferedUseRecorder"
     keeps_queries: bool
     memories: "Memories | None" = None
@@ -110,6 +113,19 @@ class Opened:
             with Degrading(Source.QUERY_RECORDER, agent_id):
                 self.recorder.record_query(agent_id, query.text, [entry.id for entry in found], at=utc_now())
         return found
+
+    @reading
+    async def find(self, agent_id: str, asked: "MemoryQuestion") -> "Finding":
+        """Return what is found for a question, before a model is asked."""
+        about = {Attribute.OPERATION: SEARCH, Attribute.STORE: self.parts.company, Attribute.AGENT: agent_id}
+        with tracing.trace(SEARCH, about, kind="client") as step:
+            found = await self.answering.find(agent_id, asked)
+            step.set({Attribute.MEMORIES: len(found.memories)})
+        return found
+
+    async def ask(self, agent_id: str, asked: "MemoryQuestion") -> "Answer":
+        """Return the answer to a question; the model has a time limit of its own, the question's."""
+        return await self.answering.answer(await self.find(agent_id, asked))
 
     async def call_tool(
         self, agent_id: str, name: str, arguments: "Mapping[str, Any] | str | None", *, writes: bool
@@ -219,6 +235,7 @@ class Reader:
             backend=backend,
             parts=parts,
             strategy=parts.strategy(),
+            answering=parts.answering(),
             recorder=recorder,
             keeps_queries=keeps,
             memories=memories,

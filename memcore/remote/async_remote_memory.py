@@ -1,7 +1,7 @@
 """``AsyncRemoteMemory``: RemoteMemory for engines that run an event loop."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn, Self, Unpack
 
@@ -21,7 +21,8 @@ from memcore.errors import (
 )
 from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import TOKEN_BUDGET, checked_mode
-from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, StoreFields, job_ids_of
+from memcore.memory.fields import WAIT_SECONDS, AskFields, Jobs, SearchFields, StoreFields, job_ids_of
+from memcore.models.asking import Answer, AskEvent
 from memcore.models.conversation import LayerCounts, MemoryMode
 from memcore.models.execution import ExecutionTrace, PreparedMessages, ToolDefinition
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
@@ -91,6 +92,15 @@ class AsyncRemoteMemory:
     ) -> tuple[MemoryEntry, ...]:
         """See Memory.search."""
         return await self._send(calls.search(agent_id, text, filters))
+
+    async def ask(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> Answer:
+        """See Memory.ask."""
+        return await self._send(calls.ask(agent_id, question, fields))
+
+    async def ask_stream(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> AsyncIterator[AskEvent]:
+        """See Memory.ask_stream; the parts are read to their end. MemoryConnectionError where they break off."""
+        events = await self._connection.events(calls.ask_stream(agent_id, question, fields))
+        return (part async for name, given in events if (part := calls.part_of(name, given)) is not None)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """See Memory.get."""

@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +22,8 @@ from memcore.client.results import (
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import checked_owner
-from memcore.memory.fields import checked_query, named_as_given, split_fields, with_fields
+from memcore.memory.fields import checked_query, checked_question, named_as_given, split_fields, with_fields
+from memcore.models.asking import EVENT_OF, Answer, AskEvent, MemoryQuestion
 from memcore.models.base import Frozen
 from memcore.models.conversation import LayerCounts
 from memcore.models.execution import ChatMessage, ExecutionTrace, PreparedMessages, ToolDefinition
@@ -43,7 +45,7 @@ from memcore.models.memory_changes import (
     MemoryVersion,
     UpdateFields,
 )
-from memcore.remote.requests import Call, known
+from memcore.remote.requests import Call, known, of_this_release
 
 #: Filters of a list as parameters, which are given once for each value.
 _SINGULAR = {"namespaces": "namespace", "categories": "category", "tags": "tag", "keys": "key"}
@@ -122,6 +124,33 @@ def search(agent_id: str, text: str | None, filters: Mapping[str, Any]) -> Call[
     """Return the request that searches."""
     query = checked_query(text, filters)
     return Call(method="POST", path=_path(agent_id, "search"), body=_said(query), read=_found)
+
+
+def ask(agent_id: str, question: str, fields: Mapping[str, Any]) -> Call[Answer]:
+    """Return the request that asks a question."""
+    asked = checked_question(question, fields)
+    return Call(
+        method="POST",
+        path=_path(agent_id, "ask"),
+        body=_said(asked),
+        read=lambda given: known(Answer, given),
+        work_seconds=asked.timeout_seconds,
+    )
+
+
+def ask_stream(agent_id: str, question: str, fields: Mapping[str, Any]) -> Call[Answer]:
+    """Return the same request for the parts of the answer, which are read by ``part_of``."""
+    whole = ask(agent_id, question, fields)
+    return replace(whole, path=f"{whole.path}/events")
+
+
+_PARTS = {name: kind for kind, name in EVENT_OF.items()}
+
+
+def part_of(event: str, given: Any) -> AskEvent | None:
+    """Return a part of an answer; None for an event of a later release."""
+    with of_this_release():
+        return known(_PARTS[event], given) if event in _PARTS else None
 
 
 def get(agent_id: str, memory_id: str) -> Call[MemoryEntry | None] | None:
@@ -367,7 +396,7 @@ def _memory(request: MemoryStoreRequest) -> dict[str, Any]:
     return {**{name: value for name, value in fields.items() if name != "metadata"}, **fields.get("metadata", {})}
 
 
-def _said(given: Scope | MemoryQuery) -> dict[str, Any]:
+def _said(given: Scope | MemoryQuery | MemoryQuestion) -> dict[str, Any]:
     fields: dict[str, Any] = given.model_dump(mode="json", exclude_unset=True)
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -4,12 +4,13 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import aclosing, closing
 from typing import Any, TypeVar
 
 import httpx
 
-from memcore.remote.requests import Address, Attempts, Call, result_of
+from memcore.remote.requests import Address, Attempts, Call, EventReader, breaking_off, request_of, result_of
 
 Result = TypeVar("Result")
 
@@ -44,19 +45,39 @@ class Connection:
 
     def send(self, call: Call[Result]) -> Result:
         """Return the result of a request; raises the error that its answer stands for, or MemoryConnectionError."""
+        return result_of(call, self._answer(call))
+
+    def events(self, call: Call[Any]) -> Iterator[tuple[str, Any]]:
+        """Send a request, and return the events of its answer as they come; read them to their end.
+
+        Raises as ``send``, and MemoryConnectionError where they break off.
+        """
+        response = self._answer(call, has_events=True)
+        if not response.is_success:
+            response.read()
+            result_of(call, response)
+        return self._events(response)
+
+    def _events(self, response: httpx.Response) -> Iterator[tuple[str, Any]]:
+        reader = EventReader()
+        with breaking_off(self.address), closing(response):
+            for line in response.iter_lines():
+                if (event := reader.read(line)) is not None:
+                    yield event
+
+    def _answer(self, call: Call[Any], *, has_events: bool = False) -> httpx.Response:
         attempts = Attempts(self.address, dice=self._dice)
         client = self._opened()
         while True:
             try:
-                response = client.request(
-                    call.method, call.path, json=call.body, params=call.params, headers=call.headers
-                )
+                response = client.send(request_of(client, call, self.address), stream=has_events)
             except httpx.HTTPError as error:
                 pause: float | None = attempts.after_error(error)
             else:
                 pause = attempts.after(response)
                 if pause is None:
-                    return result_of(call, response)
+                    return response
+                response.close()
             self.sleep(pause or 0.0)
 
     def close(self) -> None:
@@ -92,21 +113,39 @@ class AsyncConnection:
 
     async def send(self, call: Call[Result]) -> Result:
         """Return the result of a request; raises as Connection.send."""
+        return result_of(call, await self._answer(call))
+
+    async def events(self, call: Call[Any]) -> AsyncIterator[tuple[str, Any]]:
+        """Send a request, and return the events of its answer as they come; see Connection.events."""
+        response = await self._answer(call, has_events=True)
+        if not response.is_success:
+            await response.aread()
+            result_of(call, response)
+        return self._events(response)
+
+    async def _events(self, response: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
+        reader = EventReader()
+        with breaking_off(self.address):
+            async with aclosing(response):
+                async for line in response.aiter_lines():
+                    if (event := reader.read(line)) is not None:
+                        yield event
+
+    async def _answer(self, call: Call[Any], *, has_events: bool = False) -> httpx.Response:
         attempts = Attempts(self.address, dice=self._dice)
         if self._client is None:
             self._client = httpx.AsyncClient(**self.address.options(), transport=self._transport)
         client = self._client
         while True:
             try:
-                response = await client.request(
-                    call.method, call.path, json=call.body, params=call.params, headers=call.headers
-                )
+                response = await client.send(request_of(client, call, self.address), stream=has_events)
             except httpx.HTTPError as error:
                 pause: float | None = attempts.after_error(error)
             else:
                 pause = attempts.after(response)
                 if pause is None:
-                    return result_of(call, response)
+                    return response
+                await response.aclose()
             await self.sleep(pause or 0.0)
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NoReturn, Self, Unpack
 
@@ -25,7 +25,8 @@ from memcore.errors import (
 )
 from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import TOKEN_BUDGET, checked_mode
-from memcore.memory.fields import WAIT_SECONDS, Jobs, SearchFields, StoreFields, job_ids_of
+from memcore.memory.fields import WAIT_SECONDS, AskFields, Jobs, SearchFields, StoreFields, job_ids_of
+from memcore.models.asking import Answer, AskEvent
 from memcore.models.conversation import LayerCounts, MemoryMode
 from memcore.models.execution import ExecutionTrace, PreparedMessages, ToolDefinition
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
@@ -130,6 +131,15 @@ class RemoteMemory:
     ) -> tuple[MemoryEntry, ...]:
         """See Memory.search."""
         return self._send(calls.search(agent_id, text, filters))
+
+    def ask(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> Answer:
+        """See Memory.ask."""
+        return self._send(calls.ask(agent_id, question, fields))
+
+    def ask_stream(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> Iterator[AskEvent]:
+        """See Memory.ask_stream; the parts are read to their end. MemoryConnectionError where they break off."""
+        events = self._connection.events(calls.ask_stream(agent_id, question, fields))
+        return (part for name, given in events if (part := calls.part_of(name, given)) is not None)
 
     def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
         """See Memory.get."""

@@ -1,7 +1,9 @@
 """Requests to ``memtend serve``: how each is sent, repeated and read, for callers that wait and for coroutines."""
 
+import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -47,6 +49,7 @@ class Call(Generic[Result]):
         arguments: what the caller calls parameters that have another name in the request.
         idempotency_key: by which the server knows a request that comes again.
         conditions: headers that say on what it is done.
+        work_seconds: how long the server may work for it beside the time of one answer.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -58,6 +61,7 @@ class Call(Generic[Result]):
     arguments: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
     conditions: Mapping[str, str] = field(default_factory=dict)
+    work_seconds: float = 0.0
 
     @property
     def headers(self) -> dict[str, str]:
@@ -95,6 +99,10 @@ class Address:
         if self.key is not None and not (self.key.isascii() and self.key.isprintable() and self.key.strip()):
             raise MemoryInputError("key", "must be the text that `memtend keys create` printed")
 
+    def timeout(self, work_seconds: float = 0.0) -> httpx.Timeout:
+        """Return how long an answer is waited for, of a server that works so long for it."""
+        return httpx.Timeout(self.timeout_seconds + work_seconds, connect=min(CONNECT_SECONDS, self.timeout_seconds))
+
     def options(self) -> dict[str, Any]:
         """Return the options of an httpx client."""
         headers = {"Accept": "application/json"}
@@ -103,7 +111,7 @@ class Address:
         return {
             "base_url": self.url.rstrip("/"),
             "headers": headers,
-            "timeout": httpx.Timeout(self.timeout_seconds, connect=min(CONNECT_SECONDS, self.timeout_seconds)),
+            "timeout": self.timeout(),
             "limits": httpx.Limits(max_connections=_MOST, max_keepalive_connections=_KEPT),
             # An address that answers with another is not the one that was named; the key must not follow.
             "follow_redirects": False,
@@ -150,12 +158,8 @@ class Attempts:
 def result_of(call: Call[Result], response: httpx.Response) -> Result:
     """Return what an answer says; raises the error that it stands for."""
     if response.is_success:
-        try:
+        with of_this_release():
             return call.read(response.json() if response.content else None)
-        except (ValueError, KeyError, TypeError):
-            raise MemoryConfigError(
-                "url: the server answers in another form than this release of memtend reads"
-            ) from None
     if response.is_redirect:
         raise MemoryConfigError("url: the server sends requests on to another address; name that one")
     if call.is_optional and response.status_code == httpx.codes.NOT_FOUND:
@@ -164,6 +168,57 @@ def result_of(call: Call[Result], response: httpx.Response) -> Result:
             return call.read(None)
         raise error
     raise _named(error_of(response), call.arguments)
+
+
+@contextmanager
+def of_this_release() -> Iterator[None]:
+    """Raise MemoryConfigError where an answer cannot be read."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError):
+        raise MemoryConfigError("url: the server answers in another form than this release of memtend reads") from None
+
+
+@contextmanager
+def breaking_off(address: Address) -> Iterator[None]:
+    """Raise MemoryConnectionError where the events of an answer break off."""
+    try:
+        yield
+    except httpx.HTTPError as error:
+        raise MemoryConnectionError(f"{address.url} has broken off ({type(error).__name__}); ask again") from error
+
+
+def request_of(client: httpx.Client | httpx.AsyncClient, call: Call[Any], address: Address) -> httpx.Request:
+    """Return the request of a call."""
+    return client.build_request(
+        call.method,
+        call.path,
+        json=call.body,
+        params=call.params,
+        headers=call.headers,
+        timeout=address.timeout(call.work_seconds),
+    )
+
+
+class EventReader:
+    """Reads the events of an answer, line by line: of each its name and its JSON."""
+
+    def __init__(self) -> None:
+        self._name, self._data = "", list[str]()
+
+    def read(self, line: str) -> tuple[str, Any] | None:
+        """Return an event where this line ends one. Raises MemoryConfigError."""
+        field, _, value = line.partition(":")
+        if field == "event":
+            self._name = value.strip()
+        elif field == "data":
+            self._data.append(value)
+        elif not line and self._data:
+            name, data = self._name, "\n".join(self._data)
+            self._name, self._data = "", []
+            with of_this_release():
+                return name, json.loads(data)
+        return None
 
 
 def _named(error: MemoryError, arguments: Mapping[str, str]) -> MemoryError:

@@ -73,9 +73,15 @@ def fit(texts: Sequence[str], *, estimator: TokenEstimator, token_budget: int) -
     return places
 
 
-def memory_block(memory: ScoredMemory, *, has_id: bool = False) -> str:
-    """Return a memory in its fence; ``has_id`` names the agent's own by their ids, which tools take."""
+def memory_block(memory: ScoredMemory, *, has_id: bool = False, number: int | None = None) -> str:
+    """Return a memory in its fence; ``has_id`` names the agent's own by their ids, which tools take.
+
+    With a number it is one of several that are named by their numbers; where it comes from is said then, too.
+    """
     attributes = _attributes(memory)
+    if number is not None:
+        source = memory.entry.metadata.source
+        attributes = {"number": str(number), **attributes, **({} if source is None else {"source": source})}
     if memory.summary_id is not None:
         # The whole id would take eight tokens of every such memory.
         attributes["archived"] = memory.entry.id[:SHORT_ID_CHARS]

@@ -357,6 +357,8 @@ class Event(StrEnum):
     MEMORY_REFORMULATION_COMPLETE = "memory.reformulation.complete", DEBUG, "agent_id rounds sufficient found"
     #: A judge, a reformulator or a search failed; what was found so far is the answer.
     MEMORY_REFORMULATION_DEGRADED = "memory.reformulation.degraded", WARNING, "agent_id error"
+    #: The model of a question to memory failed, or took too long; the passages are the answer.
+    MEMORY_ASK_DEGRADED = "memory.ask.degraded", WARNING, "agent_id error"
     #: An agent called a memory tool.
     MEMORY_TOOL_CALLED = "memory.tool.called", DEBUG, "tool agent_id"
     #: An agent's tool call failed.

@@ -17,6 +17,7 @@ from pydantic import (
 
 from memcore.jobs import MAX_STORE_ITEMS, MAX_TURN_CHARS
 from memcore.models.answers import MemoryScores, MemoryWhy, Standing
+from memcore.models.asking import MemoryQuestion
 from memcore.models.attributes import AttributeFilter
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, ExecutionTrace
@@ -144,6 +145,14 @@ class SearchBody(MemoryQuery):
 
     # A default that JSON can write, for the document.
     attributes: AttributeFilter = Field(default_factory=dict)
+
+
+class AskBody(MemoryQuestion):
+    """A question to be answered from the agent's memory."""
+
+    def fields(self) -> dict[str, Any]:
+        """Return how it is to be answered, as far as the request says."""
+        return self.model_dump(exclude={"question"}, exclude_unset=True)
 
 
 class Found(Frozen):

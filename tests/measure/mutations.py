@@ -38,6 +38,10 @@ TESTS = {
         "tests/integration/reindex/test_switch.py",
     ),
     "changes": ("tests/unit/maintenance/test_change_guards.py", f"{MAINTENANCE}/test_changes.py"),
+    "asking": (
+        "tests/unit/retrieval/strategies/test_answering.py", "tests/unit/memory_face/test_ask.py",
+        "tests/unit/remote/test_requests.py", "tests/unit/llm/test_grounding.py",
+    ),
     "languages": ("tests/unit/embedding", "tests/unit/backends", "tests/integration/reindex"),
     "evidence": (
         "tests/unit/backends/test_evidence.py", "tests/unit/backends/test_neighbours.py",
@@ -169,6 +173,32 @@ MUTANTS: tuple[Mutant, ...] = (
             "failed = trajectories.c.error_category.is_not(None) & trajectories.c.outcome.not_in(INTERRUPTIONS)",
             "failed = trajectories.c.error_category.is_not(None)",
         ),
+    ),
+    *_of(
+        "asking",
+        ("if not finding.is_strong:", "if not finding.memories:"),
+        ("return grounds.fault(text, own_words=0.0) is None", "return grounds.fault(text) is None"),
+        ("if not written.known or not written.sentences:", "if not written.sentences:"),
+        (
+            "numbers = dict.fromkeys(number for number in each.passages if 1 <= number <= len(finding.memories))",
+            "numbers = range(1, len(finding.memories) + 1)",
+        ),
+        ("is_superseded=all(memory.entry.superseded_at is not None for memory in cited),", "is_superseded=False,"),
+        ("strong = [each for each in found if each.entry.standing in {Standing.STRONG, None}]", "strong = [*found]"),
+        ("if isinstance(kept, NoSentences) or not _is_doubtful(kept, finding):", "if True:"),
+        ("return kept if verdict.answers else NoSentences.NOT_SAID", "return kept"),
+        (
+            "return all(self._knows(word, language) for word in content(plain, language) if word not in names)",
+            "return True",
+        ),
+        ("if not memories and degraded:", "if False:"),
+        ("async with asyncio.timeout(finding.asked.timeout_seconds):", "async with asyncio.timeout(None):"),
+        ("self._settle(call_id, CallState.FAILED, None, tries, by=by)", "pass"),
+        (
+            "if any(year in {0, on.year} and month == on.month and day in {0, on.day} for on in self.dated):",
+            "if False:",
+        ),
+        ("with breaking_off(self.address), closing(response):", "with closing(response):"),
     ),
     *_of(
         "search notes",

@@ -15,6 +15,7 @@ from memcore.llm.reading import free_text
 from memcore.maintenance.probes import AskedProbes
 from memcore.models.conversation import FactCategory, WriteDecision
 from memcore.procedural.records import ProposalDraft
+from memcore.retrieval.strategies.answering import WrittenAnswer
 from memcore.retrieval.strategies.asking import read_query, read_verdict
 from memcore.retrieval.strategies.hierarchical import Reflection, Route
 from memcore.retrieval.strategies.reranker import Order
@@ -104,6 +105,12 @@ def _probe(rng: Random) -> Said:
     return {"question": _line(rng), "answer": rng.choice(("42", "Lisbon", "Größe"))}
 
 
+def _written(rng: Random) -> Said:
+    is_known = rng.random() < 0.7
+    sentences = [{"text": _line(rng), "passages": rng.sample(range(1, 9), rng.randint(1, 3))} for _ in range(2)]
+    return {"known": is_known, "sentences": sentences if is_known else []}
+
+
 def _order(rng: Random) -> Said:
     return {"order": rng.sample(range(1, 6), 5)}
 
@@ -137,6 +144,7 @@ FORMS: Mapping[str, tuple[type[BaseModel], Callable[[Random], Said]]] = {
     "system:memory:propose:success": (ProposalDraft, _lesson),
     "system:memory:finetune_questions": (WrittenQuestions, lambda rng: {"questions": _some(rng, _line, 1)}),
     "system:memory:search:rerank": (Order, _order),
+    "system:memory:ask": (WrittenAnswer, _written),
     "system:memory:search:route": (
         Route,
         lambda rng: {"workers": rng.sample(("semantic", "episodic", "procedural"), rng.randint(1, 3))},

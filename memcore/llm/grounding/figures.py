@@ -91,6 +91,7 @@ class Figures:
     times: set[_Time] = field(default_factory=set[_Time])
     words: set[str] = field(default_factory=set[str])
     said_on: set[date] = field(default_factory=set[date])
+    dated: set[date] = field(default_factory=set[date])
     is_relative: bool = False
     is_yearly: bool = False
 
@@ -153,6 +154,8 @@ class Figures:
         year, month, day = said
         is_known = (month, day) in self.days if day else month in self.months
         if is_known and (not year or year in self.years or Decimal(year) in self.numbers):
+            return True
+        if any(year in {0, on.year} and month == on.month and day in {0, on.day} for on in self.dated):
             return True
         months = _NEAR_IN_YEARS if self.is_yearly else _NEAR_MONTHS
         return any(

@@ -93,13 +93,23 @@ def ungrounded(
 
 
 class Grounds:
-    """The sources of several texts, read once; the arguments are those of ``ungrounded``."""
+    """The sources of several texts, read once; the arguments are those of ``ungrounded``.
 
-    def __init__(self, sources: Iterable[str], *, instructions: str = "", said_on: Iterable[date] = ()) -> None:
+    ``dated`` are days that the sources bear beside their texts: a text may name them, and no number in them.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[str],
+        *,
+        instructions: str = "",
+        said_on: Iterable[date] = (),
+        dated: Iterable[date] = (),
+    ) -> None:
         texts = [plain_of(text) for text in sources]
         self._count = len(texts)
         self._folded = "\n".join(map(fold, texts))
-        self._figures = Figures(said_on=set(said_on))
+        self._figures = Figures(said_on=set(said_on), dated=set(dated))
         self._words, self._beginnings, self._pairs = set[str](), set[str](), set[str]()
         self._identifiers = set[str]()
         self._texts = texts
@@ -173,6 +183,13 @@ class Grounds:
             return
         if self._has_too_many_words(plain, language, own_words):
             yield Fault.WORDS
+
+    def has_words_of(self, text: str) -> bool:
+        """Return whether the sources have every word of a text that is no name."""
+        plain = plain_of(text)
+        language = language_of(words_of(plain)) or self._language
+        names = {fold(each.word) for each in capitals(plain) if not each.is_first}
+        return all(self._knows(word, language) for word in content(plain, language) if word not in names)
 
     def denies(self, text: str, *, is_advice: bool = False) -> bool:
         """Return whether a text says with a negation what the sources say without, or the other way round.

@@ -13,6 +13,7 @@ from memcore.llm.protocol import Model
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.pipeline import MemoryPipeline, PipelineParts, parts_of
 from memcore.retrieval.protocol import TokenEstimator
+from memcore.retrieval.strategies.answering import Answering
 from memcore.retrieval.strategies.asking import LLMQueryReformulator, LLMSufficiencyChecker, SearchAndAsk
 from memcore.retrieval.strategies.hierarchical import LLMHierarchicalRetriever
 from memcore.retrieval.strategies.reranker import LLMQuerySpecificReranker, OrderCache
@@ -132,6 +133,14 @@ class StrategyParts:
             case InjectionStrategy.SELF_EDITING:
                 return self.self_editing()
 
+    def pipeline(self) -> MemoryPipeline:
+        """Return the pipeline, without a strategy; raises as ``pipeline_parts``."""
+        return MemoryPipeline(backend=self.backend, config=self.policy.memory.retrieval, **self.pipeline_parts())
+
+    def answering(self) -> Answering:
+        """Return what answers questions; without a model it shows what was found. Raises as ``pipeline_parts``."""
+        return Answering(self.pipeline(), model=self.model, company=self.company)
+
     def asking(self) -> SearchAndAsk | None:
         """Return Search-and-Ask where the policy turns it on. Raises MemoryConfigError without a model."""
         config = self.policy.memory.retrieval
@@ -191,14 +200,13 @@ def _tool_based(parts: StrategyParts) -> ToolBasedInjectionStrategy:
 
 
 def create_agent_tools(parts: StrategyParts, *, writes: bool = True) -> AgentTools:
-    """Return the tools that a server gives agents, whatever the strategy: search_memory and recall_memory.
+    """Return the tools that a server gives agents, whatever the strategy: search_memory, recall_memory, ask_memory.
 
     With ``writes`` and a ledger also the six of self-editing, and add_memory, update_memory, forget_memory. Raises
     MemoryConfigError where the policy asks for a model, and none is there.
     """
-    pipeline = MemoryPipeline(backend=parts.backend, config=parts.policy.memory.retrieval, **parts.pipeline_parts())
-    search = MemorySearch(pipeline, parts.backend, asking=parts.asking(), changes=parts.changes)
-    tools = AgentTools(search.tools())
+    search = MemorySearch(parts.pipeline(), parts.backend, asking=parts.asking(), changes=parts.changes)
+    tools = AgentTools((*search.tools(), parts.answering().tool()))
     if not writes or parts.ledger is None or parts.changes is None:
         return tools
     return tools + parts.self_editing().tools + AgentTools(writing_tools(parts.writer()))

@@ -1,4 +1,4 @@
-"""``memtend store``, ``search``, ``conflicts``, ``supersede``: store, find, and say which memory replaced which."""
+"""``memtend store``, ``search``, ``ask``, ``conflicts``, ``supersede``: store, find, say what replaced what."""
 
 import sys
 from collections.abc import Mapping
@@ -11,10 +11,11 @@ import typer
 from memcore.client.envelopes import Scope
 from memcore.errors import MemoryInputError
 from memcore.models.answers import Shown, Standing
+from memcore.models.asking import ASK_SECONDS, ASK_TOKENS, NoSentences
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest, day_of
 from memcore.retrieval.conflicts import Conflict
-from ops.cli.console import warn
+from ops.cli.console import say, warn
 from ops.cli.session import Commands, JsonCommand, await_stored
 
 app = Commands()
@@ -37,6 +38,10 @@ MinEvidence = Annotated[
 WhichStanding = Annotated[
     Shown | None,
     typer.Option(help="strong: only these; weak: at most three of these, where none is strong; any: all, however far."),
+]
+
+TimeZoneOption = Annotated[
+    str | None, typer.Option(help="In which 'yesterday' is a day, e.g. Europe/Berlin. The policy's if left out.")
 ]
 
 
@@ -120,9 +125,7 @@ def search(
     explain: Annotated[bool, typer.Option("--explain", help="Say of each memory why it is shown.")] = False,
     why_not: Annotated[str | None, typer.Option(help="Say of this memory why it is not shown.")] = None,
     as_of: Annotated[str | None, typer.Option(help="As of this ISO time: what was there, and held then.")] = None,
-    time_zone: Annotated[
-        str | None, typer.Option(help="In which 'yesterday' is a day, e.g. Europe/Berlin. The policy's if left out.")
-    ] = None,
+    time_zone: TimeZoneOption = None,
 ) -> None:
     """Search an agent's memories by meaning and by words, in this process, without the queue."""
     if why_not is not None:
@@ -157,6 +160,56 @@ def _why_row(command: JsonCommand, entry: MemoryEntry) -> Mapping[str, Any]:
     evidence = f"{why.evidence:.2f} of {why.needed_evidence:.2f}"
     numbers = {"share": f"{why.share:.2f}", "needed": f"{why.needed:.2f}", "meaning": f"{why.meaning:.2f}"}
     return {**row, **numbers, "evidence": evidence, "words": " ".join(why.words)}
+
+
+@app.command("ask")
+def ask(
+    command: JsonCommand,
+    agent_id: Annotated[str, typer.Argument(help="Whose memories.")],
+    question: Annotated[str, typer.Argument(help="The question.")],
+    category: Annotated[list[str] | None, typer.Option(help="Only from these categories.")] = None,
+    time_zone: TimeZoneOption = None,
+    token_budget: Annotated[int, typer.Option(help="Most tokens of memories that the model reads.")] = ASK_TOKENS,
+    timeout_seconds: Annotated[float, typer.Option("--timeout", help="Seconds for the model.")] = ASK_SECONDS,
+) -> None:
+    """Answer a question from an agent's memories, each sentence with those it rests on; without a model show them."""
+    # With the command: it loads what reads, and few commands do.
+    from memcore.memory.memory import Memory  # noqa: PLC0415  # see above
+
+    with Memory.from_settings(command.settings, command.policy) as memory:
+        answer = memory.ask(
+            agent_id,
+            question,
+            categories=category or None,
+            time_zone=time_zone,
+            token_budget=token_budget,
+            timeout_seconds=timeout_seconds,
+        )
+    if command.as_json:
+        command.show_facts(answer)
+        return
+    numbers = {each.memory_id: number for number, each in enumerate(answer.passages, start=1)}
+    for each in answer.sentences:
+        places = ", ".join(str(numbers[memory_id]) for memory_id in each.memory_ids)
+        say(f"{each.text} [{places}]{' (no longer true)' if each.is_superseded else ''}")
+    if answer.reason is not None:
+        warn(f"memtend: {_WITHOUT_SENTENCES[answer.reason]}")
+    rows = (
+        {"number": number, **short(command, each.model_dump(exclude_none=True))}
+        for number, each in enumerate(answer.passages, start=1)
+    )
+    command.show_rows(rows, "number", "date", "origin", "text", "memory_id")
+
+
+_WITHOUT_SENTENCES = {
+    NoSentences.NOT_FOUND: "not known: no memory answers this; what comes nearest may have nothing to do with it",
+    NoSentences.NOT_SAID: "not known: the model finds no answer in these memories",
+    NoSentences.NOT_GROUNDED: "not known: nothing that the model wrote rests on these memories",
+    NoSentences.NO_MODEL: "no language model is configured (MEMTEND_LLM_URL): these are the best memories",
+    NoSentences.BUDGET: "the agent's budget of today is used up (memory.budgets): these are the best memories",
+    NoSentences.TIME: "the language model took too long (--timeout): these are the best memories",
+    NoSentences.MODEL_FAILED: "the language model failed (`memtend models check`): these are the best memories",
+}
 
 
 @app.command("conflicts")

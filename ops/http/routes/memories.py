@@ -1,9 +1,11 @@
 """Memories of an agent: store and search them, prepare a prompt; list, read, change and forget single ones."""
 
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import APIRouter, Depends, Header, Path, Query
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import AwareDatetime, BaseModel, TypeAdapter
 from starlette.responses import Response
 
@@ -12,6 +14,7 @@ from memcore.client.envelopes import build_payload, checked
 from memcore.client.results import StoreReceipt
 from memcore.errors import MemoryNotFoundError
 from memcore.memory.fields import WAIT_SECONDS, named_as_given, split_fields
+from memcore.models.asking import EVENT_OF, Answer, AskEvent
 from memcore.models.attributes import MAX_ATTRIBUTE_BYTES, AttributeFilter
 from memcore.models.base import naming_fields
 from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory, MemoryStoreRequest
@@ -20,6 +23,7 @@ from ops.http.access import CurrentCaller, ReadAgent, WriteAgent
 from ops.http.context import CompanyService, Service, Serving
 from ops.http.idempotency import Repeated
 from ops.http.models import (
+    AskBody,
     BatchBody,
     ContextBody,
     ForgetBody,
@@ -111,6 +115,29 @@ async def search(agent_id: ReadAgent, body: SearchBody, service: Service) -> Fou
     given = body.model_dump(exclude={"text"}, exclude_unset=True)
     found = await service.engine.search(agent_id, body.text, **given)
     return Found(memories=tuple(map(MemoryView.of, found)))
+
+
+@router.post("/ask")
+async def ask(agent_id: ReadAgent, body: AskBody, service: Service) -> Answer:
+    """Answer a question in a few sentences, each with the ids of the memories that bear it out.
+
+    ``answered_by`` is ``passages`` where no model answered, and ``nothing`` where it is not known; ``reason`` says why.
+    """
+    return await service.engine.ask(agent_id, body.question, **body.fields())
+
+
+async def answer_parts(agent_id: ReadAgent, body: AskBody, service: Service) -> AsyncIterator[AskEvent]:
+    """Return the parts of an answer; what cannot be found is a problem, before the first event."""
+    return await service.engine.ask_stream(agent_id, body.question, **body.fields())
+
+
+@router.post("/ask/events", response_class=EventSourceResponse)
+async def ask_events(
+    parts: Annotated[AsyncIterator[AskEvent], Depends(answer_parts)],
+) -> AsyncIterator[ServerSentEvent]:
+    """Answer as ``/ask`` does, in events: ``passages`` once they are found, each ``sentence``, and the ``answer``."""
+    async for part in parts:
+        yield ServerSentEvent(event=EVENT_OF[type(part)], data=part)
 
 
 @router.post("/context")

@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
+from benchmarks.judgement.asking import asking  # noqa: E402  # a script must find the tree first
 from benchmarks.judgement.current import current  # noqa: E402
 from benchmarks.judgement.diary import diary  # noqa: E402
 from benchmarks.judgement.evidence import evidence  # noqa: E402
@@ -22,6 +23,7 @@ from benchmarks.report import show  # noqa: E402
 #: Each measures one kind of decision.
 SECTIONS = {
     "showing": showing,
+    "asking": asking,
     "evidence": evidence,
     "current": current,
     "diary": diary,

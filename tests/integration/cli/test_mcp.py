@@ -37,7 +37,7 @@ async def test_what_an_agent_adds_it_finds_and_no_other_agent_does(stack: StackA
     ada, bob = new_agent(), new_agent()
     async with host(stack, "--agent", ada) as of_ada, host(stack, "--agent", bob) as of_bob:
         assert {tool.name for tool in (await of_ada.list_tools()).tools} == {
-            *("search_memory", "recall_memory", "add_memory", "update_memory", "forget_memory"),
+            *("search_memory", "recall_memory", "ask_memory", "add_memory", "update_memory", "forget_memory"),
             *("core_memory_read", "core_memory_write", "archival_memory_search", "archival_memory_write"),
             *("recall_memory_read", "recall_memory_write"),
         }

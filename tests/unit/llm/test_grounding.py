@@ -164,6 +164,18 @@ def test_the_cost_grows_with_the_length_of_the_texts_alone() -> None:
     assert seconds(400) < 10 * max(seconds(100), 0.01)
 
 
+def test_a_day_that_a_source_bears_may_be_named_and_no_number_of_it() -> None:
+    grounds = Grounds(["Ada moved to Berlin."], dated=[date(2026, 5, 2)])
+    for text in (
+        "Ada moved to Berlin on 2 May 2026.",
+        "In May Ada moved to Berlin.",
+        "Ada moved to Berlin, 2026-05-02.",
+    ):
+        assert grounds.fault(text) is None, text
+    for text in ("Ada moved to Berlin on 3 May 2026.", "Ada moved to Berlin on 2 May 2025.", "Ada moved to 2 flats."):
+        assert grounds.fault(text) is not None, text
+
+
 @pytest.mark.parametrize(
     ("warning", "is_kept"),
     [

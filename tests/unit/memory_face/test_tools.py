@@ -28,7 +28,8 @@ from memcore.memory.memory import Memory
 from memcore.memory.tools import opening_model
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
-READING = ["search_memory", "recall_memory"]
+SEARCHING = ["search_memory", "recall_memory"]
+READING = [*SEARCHING, "ask_memory"]
 SIX = [
     "core_memory_read",
     "core_memory_write",
@@ -102,7 +103,7 @@ def opened(settings: Settings, policy: Policy, backend: WordBackend, provider: P
     ("strategy", "own", "every"),
     [
         ("context", READING, [*READING, *SIX, *WRITING]),
-        ("tool_based", READING, [*READING, *SIX, *WRITING]),
+        ("tool_based", SEARCHING, [*READING, *SIX, *WRITING]),
         ("self_editing", SIX, [*READING, *SIX, *WRITING]),
     ],
 )

@@ -318,3 +318,61 @@ def test_an_address_that_cannot_be_one_is_refused(given: dict[str, Any], field: 
 
 def test_the_key_is_not_in_what_is_printed() -> None:
     assert "mt_secret" not in repr(ADDRESS)
+
+
+PASSAGE = {
+    "memory_id": MEMORY_ID,
+    "text": "Payments page at 500.",
+    "category": "semantic",
+    "date": "2026-01-01",
+    "origin": "own",
+}
+SENTENCE = {"text": "Payments page at 500.", "memory_ids": [MEMORY_ID]}
+WHOLE = {"passages": [PASSAGE], "answered_by": "model", "sentences": [SENTENCE], "field_of_a_later_release": 1}
+
+
+def events(*parts: tuple[str, Any]) -> httpx.Response:
+    text = "".join(f": ping\n\nevent: {name}\ndata: {json.dumps(given)}\n\n" for name, given in parts)
+    return httpx.Response(200, text=text, headers={"Content-Type": "text/event-stream"})
+
+
+def test_a_question_says_what_was_said_and_waits_as_long_as_the_model_may_take() -> None:
+    server = Server(ok(WHOLE))
+    answer = server.memory().ask("oncall", "When?", timeout_seconds=90, categories=["semantic"])
+    assert (answer.text, answer.passages[0].memory_id) == ("Payments page at 500.", MEMORY_ID)
+    assert server.came[0].url.path == "/base/v1/agents/oncall/ask"
+    assert server.body == {"question": "When?", "timeout_seconds": 90.0, "categories": ["semantic"]}
+    assert server.came[0].extensions["timeout"]["read"] == 120.0
+
+
+def test_the_parts_of_an_answer_are_read_as_they_come_and_those_of_a_later_release_passed_over() -> None:
+    given = (("passages", {"passages": [PASSAGE]}), ("mood", 1), ("sentence", SENTENCE), ("answer", WHOLE))
+    server = Server(problem(503, "unavailable"), events(*given))
+    parts = [*server.memory().ask_stream("oncall", "When?")]
+    assert [type(each).__name__ for each in parts] == ["FoundPassages", "AnswerSentence", "Answer"]
+    assert [came.url.path for came in server.came] == ["/base/v1/agents/oncall/ask/events"] * 2
+
+
+async def test_the_async_one_reads_the_same_parts() -> None:
+    memory = Server(httpx.ConnectError("no"), events(("sentence", SENTENCE), ("answer", WHOLE))).async_memory()
+    parts = [each async for each in await memory.ask_stream("oncall", "When?")]
+    assert [type(each).__name__ for each in parts] == ["AnswerSentence", "Answer"]
+    with pytest.raises(RemoteRefusedError):
+        await Server(problem(403, "denied")).async_memory().ask_stream("oncall", "When?")
+
+
+def test_events_that_break_off_or_cannot_be_read_are_errors() -> None:
+    class Breaking(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            yield f"event: sentence\ndata: {json.dumps(SENTENCE)}\n\n".encode()
+            raise httpx.RemoteProtocolError("gone")
+
+    parts = Server(httpx.Response(200, stream=Breaking())).memory().ask_stream("oncall", "When?")
+    assert type(next(parts)).__name__ == "AnswerSentence"
+    with pytest.raises(errors.MemoryConnectionError, match="broken off"):
+        next(parts)
+    for unread in ({"passages": 5}, 7):
+        with pytest.raises(errors.MemoryConfigError, match="another form"):
+            list(Server(events(("answer", unread))).memory().ask_stream("oncall", "When?"))
+    with pytest.raises(RemoteRefusedError):
+        Server(problem(403, "denied")).memory().ask_stream("oncall", "When?")

@@ -422,5 +422,5 @@ def test_without_a_model_the_error_names_the_key(key: str) -> None:
 async def test_doors_without_a_ledger_have_the_tools_that_read() -> None:
     tools = create_agent_tools(strategy_parts(Policy(), await kept("the disk is full")))
 
-    assert [each.name for each in tools.definitions()] == ["search_memory", "recall_memory"]
+    assert [each.name for each in tools.definitions()] == ["search_memory", "recall_memory", "ask_memory"]
     assert "the disk is full" in await tools.call("ada", "search_memory", {"query": "disk"})
