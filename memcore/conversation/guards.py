@@ -151,7 +151,8 @@ def before_policy(
     if _tells_secret(candidate, user_text):
         return Guard.SECRET
     days = [] if said_on is None else [said_on]
-    turn, grounds = Grounds([user_text], said_on=days), Grounds([user_text, *beside], said_on=days)
+    own = without_quoted(user_text)
+    turn, grounds = Grounds([own], said_on=days), Grounds([own, *map(without_quoted, beside)], said_on=days)
     return None if _is_grounded(candidate, turn, grounds) else Guard.UNGROUNDED
 
 

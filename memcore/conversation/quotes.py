@@ -115,9 +115,19 @@ _OF_OTHERS = re.compile(
 )
 
 
+#: A mark of a sentence, and the words from which on a passage without one is no title.
+_MARK, _WORDS_OF_A_PASSAGE = re.compile(r"[.,;:!?\u3001\u3002\uff01\uff0c\uff1f]"), 8
+
+
 def without_quoted(text: str) -> str:
     """Return what a person says in a turn without the passages that they quote from others."""
-    return _OF_OTHERS.sub(" \u2026 ", text)
+    return _OF_OTHERS.sub(lambda found: found[0] if _is_title(found[0]) else " \u2026 ", text)
+
+
+def _is_title(passage: str) -> bool:
+    """Whether a passage between quotation marks is a title: few words, and no mark of a sentence."""
+    marks = passage.startswith((">", "```")) or _MARK.search(passage)
+    return not marks and len(passage.split()) < _WORDS_OF_A_PASSAGE
 
 
 def own_words(quote: str, text: str) -> str | None:

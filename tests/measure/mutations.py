@@ -675,6 +675,8 @@ MUTANTS: tuple[Mutant, ...] = (
             "return Guard.ASKED if _is_asked(candidate.evidence_quote, user_text) else None",
         ),
         ("if cues.SUPPOSED.search(plain(sentence)):", "if False:"),
+        ("own = without_quoted(user_text)", "own = user_text"),
+        ("return not marks and len(passage.split()) < _WORDS_OF_A_PASSAGE", "return False"),
         ("if not (isinstance(value, int) and value > LARGEST_LIMITS.get(name, value))", "if True"),
         ("asked = 0 if row is None else row.calls - row.asked_again", "asked = 0 if row is None else row.calls"),
     ),

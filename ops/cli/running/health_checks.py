@@ -89,13 +89,17 @@ async def _answers_of(settings: Settings, policy: Policy, models: Sequence[str])
     """Ask each model a real question: a server that lists its models may refuse every one."""
     with ledger_of(settings) as ledger:
         checks = (check_model(settings, policy, ledger, model=each, within=MODEL_ANSWERS) for each in models)
-        return [_answer_of(found) for found in await asyncio.gather(*checks) if found is not None]
+        is_local = settings.llm_local is not None
+        return [_answer_of(found, is_local=is_local) for found in await asyncio.gather(*checks) if found is not None]
 
 
-def _answer_of(found: ModelCheck) -> CheckResult:
+def _answer_of(found: ModelCheck, *, is_local: bool) -> CheckResult:
     learnt = "".join(f"; {sentence}" for sentence in found.learnt)
     if found.has_form:
         seen = f"{found.model} answers a question in {found.seconds:.1f} s{learnt}"
+        return CheckResult(check="language model", ok=True, seen=seen)
+    if is_local and found.kind == "timeout":
+        seen = f"{found.model} is slow on this machine: {found.problem}; `memtend models check` waits for it"
         return CheckResult(check="language model", ok=True, seen=seen)
     offered = f" (it offers {', '.join(found.offered)})" if found.offered else ""
     about = f" ({found.kind})" if found.kind is not None and found.kind not in (found.problem or "") else ""

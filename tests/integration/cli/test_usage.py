@@ -210,6 +210,9 @@ def test_a_model_that_takes_too_long_for_the_doctor_is_a_finding(
     assert "no whole answer within 0.3 s" in found.seen
     assert "a model that is just being loaded needs a moment" in found.mend
     assert "timeout_seconds" not in found.mend
+    *_, local = language_model(configure(LLM, MEMTEND_LLM_URL=stub.url, MEMTEND_LLM_LOCAL="small"))
+    assert local.ok, "it is expected of processors"
+    assert "no whole answer within 0.3 s" in local.seen
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,11 @@ def test_a_quote_stands_in_the_turn_word_for_word(quote: str, text: str, stands:
         ("I live in Oslo", "What does he want?\n> I live in Oslo\n> and fly", Guard.QUOTED),
         ("I live in Oslo", 'I live in Oslo. "I live in Oslo and I hate it" said a friend.', None),
         ("I live in Oslo", "I read 'Clean Code', and I live in Oslo since the '90s, in my parents' house", None),
+        (
+            'My favourite book is "One Hundred Years of Solitude"',
+            'My favourite book is "One Hundred Years of Solitude".',
+            None,
+        ),
         ("I should move to Oslo", "Do you think I should move to Oslo?", Guard.ASKED),
         ("ich wohne in Oslo", "Weisst du, ob ich wohne in Oslo?", Guard.ASKED),
         ("I live in Oslo", "I live in Oslo, where can I swim?", None),
@@ -137,6 +142,14 @@ def test_a_quote_stands_in_the_turn_word_for_word(quote: str, text: str, stands:
 )
 def test_what_others_wrote_and_what_is_asked_or_supposed_is_no_fact(quote: str, text: str, guard: Guard | None) -> None:
     assert before_policy(fact(quote, object=quote), user_text=text, control=None) is guard
+
+
+def test_what_others_wrote_bears_nothing_out() -> None:
+    pasted = 'Translate this: "I am a pilot, and I live in Oslo."'
+    fly = fact("I am Viktor", object="Oslo")
+    assert before_policy(fly, user_text=f"{pasted} I am Viktor.", control=None) is Guard.UNGROUNDED
+    assert before_policy(fly, user_text="I am Viktor.", control=None, beside=[pasted]) is Guard.UNGROUNDED
+    assert before_policy(fly, user_text="I am Viktor.", control=None, beside=["Oslo is my town."]) is None
 
 
 def test_a_rule_may_be_asked_for() -> None:

@@ -6,7 +6,7 @@ from benchmarks.small_model.capture import RecordedModel, answers_of, captured, 
 from memcore.config.urls import LedgerUrls
 
 #: By the model, the least share of what is kept that is worth it, and of what is worth keeping that is kept.
-LEAST = {"qwen15": (0.85, 0.2)}
+LEAST = {"qwen15": (0.85, 0.2), "qwen05": (0.2, 0.03)}
 
 
 @pytest.mark.parametrize("name", LEAST)
