@@ -40,6 +40,8 @@ _METADATA = ("source", "confidence", "tags")
         ({}, {"content": "Back in Oslo, Ada drank coffee."}, False),
         ({}, {"content": "When she was a child, Ada drank milk."}, False),
         ({}, {"content": "Ada drank coffee in 2019."}, False),
+        ({}, {"content": "Ada's brother drinks coffee."}, False),
+        ({"content": "The office of Ada is in Oslo."}, {"content": "Ada's office is in Rome."}, True),
         ({}, {"content": "Ada drinks coffee since April 2026."}, True),
         ({}, {"valid_until": datetime(2026, 4, 1, tzinfo=UTC)}, False),
         ({}, {"valid_until": datetime(2027, 4, 1, tzinfo=UTC)}, True),
