@@ -269,7 +269,7 @@ class ChangesService:
             memory.consolidation,
             company=context.company,
             model=context.model,
-            default_model=memory.llm.model,
+            default_model=context.settings.llm(memory.llm).model,
             core_tag=memory.retrieval.self_editing.core_memory_tag,
             clock=context.clock,
         )
