@@ -47,6 +47,11 @@ class Recorded:
         return Completion(text=self.answers[name], is_cut=False, model="m", prompt_tokens=1, completion_tokens=1)
 
 
+    async def close(self) -> None:
+        if self._server is not None:
+            await self._server.close()
+
+
 class NotAskedError(Exception):
     """The model was not asked about a pair."""
 
@@ -65,18 +70,20 @@ def verdicts(model: Recorded, kind: str) -> Counter[Verdict | None]:
         default_model="m",
     )
     found = Counter[Verdict | None]()
-    for old, new in model.kept[kind]:
-        try:
-            found[asyncio.run(service.verdict(model, said(old, DAWN), said(new, DAWN + timedelta(days=40))))] += 1
-        except NotAskedError:
-            continue
+    with asyncio.Runner() as runner:  # a server's connections are those of one loop
+        for old, new in model.kept[kind]:
+            try:
+                verdict = runner.run(service.verdict(model, said(old, DAWN), said(new, DAWN + timedelta(days=40))))
+            except NotAskedError:
+                continue
+            found[verdict] += 1
+        runner.run(model.close())
     return found
 
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Counter[Verdict | None]]:
-    model = Recorded()
-    return {kind: verdicts(model, kind) for kind in ("changes", "both_hold")}
+    return {kind: verdicts(Recorded(), kind) for kind in ("changes", "both_hold")}
 
 
 def test_most_changes_are_noticed(found: dict[str, Counter[Verdict | None]]) -> None:
