@@ -200,13 +200,6 @@ class Grounds:
         """Return whether a text says nothing that the sources do not."""
         return self.fault(text, own_words=0.0) is None
 
-    def has_words_of(self, text: str) -> bool:
-        """Return whether the sources have every word of a text that is no name."""
-        plain = plain_of(text)
-        language = language_of(words_of(plain)) or self._language
-        names = {fold(each.word) for each in capitals(plain) if not each.is_first}
-        return all(self._knows(word, language) for word in content(plain, language) if word not in names)
-
     def denies(self, text: str, *, is_advice: bool = False) -> bool:
         """Return whether a text says with a negation what the sources say without, or the other way round.
 

@@ -224,12 +224,15 @@ class Answering:
                     return NoSentences.MODEL_FAILED
 
     async def _written(self, finding: Finding, questions: ModelQuestions) -> Sequence[AnswerSentence] | NoSentences:
-        """Return what a model writes and the memories bear out; where that may not answer, it is asked once more."""
+        """Return what a model writes and the memories bear out, where the model finds, asked again, that it answers.
+
+        Small models answer with whatever is true of a subject; of a text they say well whether it is what was asked.
+        """
         written = await questions.form(
             WrittenAnswer, finding.agent_id, PURPOSE, _SYSTEM, finding.content(), max_tokens=_ANSWER_TOKENS
         )
         kept = kept_sentences(written, finding)
-        if isinstance(kept, NoSentences) or not _is_doubtful(kept, finding):
+        if isinstance(kept, NoSentences):
             return kept
         shown = wrap_untrusted(TAG_MEMORY_ENTRY, " ".join(each.text for each in kept))
         content = BETWEEN_MEMORIES.join([wrap_untrusted(TAG_QUESTION, finding.asked.question), shown])
@@ -264,17 +267,6 @@ def kept_sentences(written: WrittenAnswer, finding: Finding) -> Sequence[AnswerS
     # "Who calibrated it?" is not answered by "it was calibrated".
     is_repeated = is_open_question(question) and all(map(Grounds([question]).is_repeated_by, kept))
     return NoSentences.NOT_SAID if is_repeated else [*kept.values()]
-
-
-def _is_doubtful(kept: Sequence[AnswerSentence], finding: Finding) -> bool:
-    """Return whether true sentences may not be what was asked for.
-
-    Small models answer with whatever is true of the subject: then words of the question stand in no memory that is
-    named ("phone number").
-    """
-    cited = {memory_id for each in kept for memory_id in each.memory_ids}
-    memories = Grounds(each.entry.content for each in finding.memories if each.entry.id in cited)
-    return not memories.has_words_of(finding.asked.question)
 
 
 def _is_borne_out(text: str, cited: Sequence[ScoredMemory]) -> bool:
