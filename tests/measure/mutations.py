@@ -185,12 +185,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("is_superseded=all(memory.entry.superseded_at is not None for memory in cited),", "is_superseded=False,"),
         ("strong = [each for each in found if each.entry.standing in {Standing.STRONG, None}]", "strong = [*found]"),
-        ("if isinstance(kept, NoSentences) or not _is_doubtful(kept, finding):", "if True:"),
+        ("return NoSentences.NOT_SAID if is_repeated else [*kept.values()]", "return [*kept.values()]"),
         ("return kept if verdict.answers else NoSentences.NOT_SAID", "return kept"),
-        (
-            "return all(self._knows(word, language) for word in content(plain, language) if word not in names)",
-            "return True",
-        ),
         ("if not memories and degraded:", "if False:"),
         ("async with asyncio.timeout(finding.asked.timeout_seconds):", "async with asyncio.timeout(None):"),
         ("self._settle(call_id, CallState.FAILED, None, tries, by=by)", "pass"),

@@ -5,6 +5,6 @@ numbers, dates, names and identifiers, and whether a statement is denied, must b
 """
 
 from memcore.llm.grounding.figures import Fault
-from memcore.llm.grounding.grounds import Grounds, Kind, ungrounded
+from memcore.llm.grounding.grounds import Grounds, Kind, is_open_question, ungrounded
 
-__all__ = ("Fault", "Grounds", "Kind", "ungrounded")
+__all__ = ("Fault", "Grounds", "Kind", "is_open_question", "ungrounded")

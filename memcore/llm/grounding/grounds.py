@@ -31,6 +31,7 @@ from memcore.llm.grounding.names import (
 )
 from memcore.llm.grounding.texts import content, is_cyrillic, is_idle, plain_of, stems_of, telling_pairs, words_of
 from memcore.llm.grounding.words import (
+    ASKING,
     CHATTER,
     MANNERS,
     MONTHS,
@@ -90,6 +91,17 @@ def ungrounded(
         kind: what the text is.
     """
     return Grounds(sources, instructions=instructions, said_on=said_on).fault(text, kind=kind)
+
+
+def is_open_question(text: str) -> bool:
+    """Return whether a question asks for more than yes or no, by its first words, in six languages."""
+    words = words_of(plain_of(text))
+    asking = ASKING.get(language_of(words) or "english", frozenset[str]())
+    return any(without_accents(word) in asking for word in words[:_FIRST_WORDS])
+
+
+#: Words among which that of an open question stands: "in which year", "at what time".
+_FIRST_WORDS = 3
 
 
 class Grounds:
@@ -184,12 +196,9 @@ class Grounds:
         if self._has_too_many_words(plain, language, own_words):
             yield Fault.WORDS
 
-    def has_words_of(self, text: str) -> bool:
-        """Return whether the sources have every word of a text that is no name."""
-        plain = plain_of(text)
-        language = language_of(words_of(plain)) or self._language
-        names = {fold(each.word) for each in capitals(plain) if not each.is_first}
-        return all(self._knows(word, language) for word in content(plain, language) if word not in names)
+    def is_repeated_by(self, text: str) -> bool:
+        """Return whether a text says nothing that the sources do not."""
+        return self.fault(text, own_words=0.0) is None
 
     def denies(self, text: str, *, is_advice: bool = False) -> bool:
         """Return whether a text says with a negation what the sources say without, or the other way round.

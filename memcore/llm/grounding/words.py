@@ -5,6 +5,7 @@ All are in folded text. A language that is missing here loses the forms of its n
 # ruff: noqa: RUF001  # letters of other scripts are meant
 
 import re
+from collections.abc import Mapping
 
 from memcore.embedding.languages import without_accents
 from memcore.embedding.time_words import BY_LANGUAGE, SHORT_MONTHS
@@ -239,3 +240,16 @@ CHATTER = re.compile(
     r"|\bi(?:'ve| have) (?:merged|summari[sz]ed|shortened)"
     r"|\bi (?:obey|comply)\b"
 )
+
+#: Words of open questions, which stand at their beginnings.
+ASKING: Mapping[str, frozenset[str]] = {
+    language: frozenset(words.split())
+    for language, words in {
+        "english": "who whom whose what which when where why how",
+        "german": "wer wen wem wessen was welche welcher welches welchem welchen wann wo wohin woher warum wieso wie",
+        "french": "qui que quoi quel quelle quels quelles quand ou pourquoi comment combien",
+        "spanish": "quien quienes que cual cuales cuando donde adonde como cuanto cuanta cuantos cuantas",
+        "italian": "chi che cosa quale quali quando dove perche come quanto quanta quanti quante",
+        "portuguese": "quem que qual quais quando onde como quanto quanta quantos quantas",
+    }.items()
+}

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from memcore.errors import BudgetExceededError, MemoryConnectionError
-from memcore.llm.grounding import Grounds
+from memcore.llm.grounding import Grounds, is_open_question
 from memcore.llm.protocol import Model
 from memcore.llm.reading import AnswerForm
 from memcore.models.answers import Standing
@@ -224,12 +224,15 @@ class Answering:
                     return NoSentences.MODEL_FAILED
 
     async def _written(self, finding: Finding, questions: ModelQuestions) -> Sequence[AnswerSentence] | NoSentences:
-        """Return what a model writes and the memories bear out; where that may not answer, it is asked once more."""
+        """Return what a model writes and the memories bear out, where the model finds, asked again, that it answers.
+
+        Small models answer with whatever is true of a subject; of a text they say well whether it is what was asked.
+        """
         written = await questions.form(
             WrittenAnswer, finding.agent_id, PURPOSE, _SYSTEM, finding.content(), max_tokens=_ANSWER_TOKENS
         )
         kept = kept_sentences(written, finding)
-        if isinstance(kept, NoSentences) or not _is_doubtful(kept, finding):
+        if isinstance(kept, NoSentences):
             return kept
         shown = wrap_untrusted(TAG_MEMORY_ENTRY, " ".join(each.text for each in kept))
         content = BETWEEN_MEMORIES.join([wrap_untrusted(TAG_QUESTION, finding.asked.question), shown])
@@ -258,19 +261,12 @@ def kept_sentences(written: WrittenAnswer, finding: Finding) -> Sequence[AnswerS
                     is_superseded=all(memory.entry.superseded_at is not None for memory in cited),
                 ),
             )
-    return [*kept.values()] or NoSentences.NOT_GROUNDED
-
-
-def _is_doubtful(kept: Sequence[AnswerSentence], finding: Finding) -> bool:
-    """Return whether true sentences may not be what was asked for.
-
-    Small models answer with whatever is true of the subject: then words of the question stand in no memory ("phone
-    number"), or the sentences say nothing that the question does not ("who calibrated it?", "it was calibrated").
-    """
-    question, cited = finding.asked.question, {memory_id for each in kept for memory_id in each.memory_ids}
-    memories = Grounds(each.entry.content for each in finding.memories if each.entry.id in cited)
-    asked = Grounds([question])
-    return not memories.has_words_of(question) or all(asked.fault(each.text, own_words=0.0) is None for each in kept)
+    if not kept:
+        return NoSentences.NOT_GROUNDED
+    question = finding.asked.question
+    # "Who calibrated it?" is not answered by "it was calibrated".
+    is_repeated = is_open_question(question) and all(map(Grounds([question]).is_repeated_by, kept))
+    return NoSentences.NOT_SAID if is_repeated else [*kept.values()]
 
 
 def _is_borne_out(text: str, cited: Sequence[ScoredMemory]) -> bool:

@@ -57,6 +57,7 @@ def agent(stack: StackAddress) -> Iterator[str]:
 COMMANDS = (
     ("agents", "list"),
     ("search", "AGENT", "tea"),
+    ("ask", "AGENT", "tea"),
     ("runs", "list", "--agent", "AGENT"),
     ("dead", "list"),
     ("status",),
@@ -77,7 +78,7 @@ def test_no_command_prints_what_a_terminal_obeys(
         json.loads(answer.out)
     else:
         assert "\nstate  approved" not in answer.out
-    if words[0] in {"agents", "runs", "dead", "search"}:
+    if words[0] in {"agents", "runs", "dead", "search", "ask"}:
         assert "[2J" in answer.out
 
 

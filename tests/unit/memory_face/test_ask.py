@@ -32,7 +32,8 @@ from memcore.models.asking import Answer, AnsweredBy, AnswerSentence, FoundPassa
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 QUESTION, SAID = "Which disk is full?", "The disk of the build host is full."
-ANSWER = {"known": True, "sentences": [{"text": SAID, "passages": [1]}, {"text": "The lift is red.", "passages": [1]}]}
+SENTENCES = [{"text": SAID, "passages": [1]}, {"text": "The lift is red.", "passages": [1]}]
+ANSWER = {"known": True, "sentences": SENTENCES, "answers": True}
 POLICY = load_policy("memory: {llm: {model: m}}")
 
 
@@ -144,7 +145,7 @@ def test_the_agent_pays_under_a_purpose_of_its_own(face: Face, settings: Setting
         today = utc_now().date()
         since = today - timedelta(days=1)
         (spent,) = ledger.usage.report(COMPANY, UsageBy.PURPOSE, since=since, until=today)
-        assert (spent.key, spent.calls) == ("system:memory:ask", 2)
+        assert (spent.key, spent.calls) == ("system:memory:ask", 4)
         (spent,) = ledger.usage.report(COMPANY, UsageBy.AGENT, since=since, until=today)
         assert spent.key == "ada"
 
