@@ -68,7 +68,7 @@ class NoSentences(StrEnum):
         return AnsweredBy.NOTHING if is_unknown else AnsweredBy.PASSAGES
 
 
-class Origin(StrEnum):
+class Whose(StrEnum):
     """Whose a memory is: the agent's own, what another agent shared, or a fact of the organisation."""
 
     OWN = "own"
@@ -77,7 +77,7 @@ class Origin(StrEnum):
 
 
 class AnswerPassage(Frozen):
-    """A memory that was found for a question, or the sentences of it that match, with its dates and its origin.
+    """A memory that was found for a question, or the sentences of it that match, with its dates and whose it is.
 
     Attributes:
         is_part: whether only some sentences of it are shown.
@@ -93,7 +93,7 @@ class AnswerPassage(Frozen):
     is_part: bool = False
     category: MemoryCategory
     date: str
-    origin: Origin
+    whose: Whose
     by: str | None = None
     source: str | None = None
     standing: Standing | None = None

@@ -25,7 +25,7 @@ from memcore.models.asking import (
     FoundPassages,
     MemoryQuestion,
     NoSentences,
-    Origin,
+    Whose,
 )
 from memcore.models.base import UNSEEN, Frozen
 from memcore.models.memory import MemoryEntry, TimeZone, require_agent_id
@@ -304,7 +304,7 @@ _WITHOUT_SENTENCES = {
 
 def _passage(memory: ScoredMemory) -> AnswerPassage:
     entry = memory.entry
-    origin = Origin.ORGANISATION if memory.is_fact else Origin.SHARED if memory.is_shared else Origin.OWN
+    whose = Whose.ORGANISATION if memory.is_fact else Whose.SHARED if memory.is_shared else Whose.OWN
     author = None if memory.author is None else memory.author.name
     return AnswerPassage(
         memory_id=entry.id,
@@ -312,7 +312,7 @@ def _passage(memory: ScoredMemory) -> AnswerPassage:
         is_part=memory.is_part,
         category=entry.category,
         date=entry.days,
-        origin=origin,
+        whose=whose,
         by=memory.publisher or author,
         source=entry.metadata.source,
         standing=entry.standing,

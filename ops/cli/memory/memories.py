@@ -198,7 +198,7 @@ def ask(
         {"number": number, **short(command, each.model_dump(exclude_none=True))}
         for number, each in enumerate(answer.passages, start=1)
     )
-    command.show_rows(rows, "number", "date", "origin", "text", "memory_id")
+    command.show_rows(rows, "number", "date", "whose", "text", "memory_id")
 
 
 _WITHOUT_SENTENCES = {

@@ -102,7 +102,7 @@ async def test_every_door_gives_the_same_answer_with_its_ids_and_nothing_that_wa
         (entry,) = await asked.near.search(asked.agent, QUESTION)
         assert near.answered_by is AnsweredBy.MODEL
         assert near.sentences == (AnswerSentence(text=SAID, memory_ids=(entry.id,)),)
-        assert [(each.memory_id, each.date, each.origin) for each in near.passages] == [(entry.id, entry.days, "own")]
+        assert [(each.memory_id, each.date, each.whose) for each in near.passages] == [(entry.id, entry.days, "own")]
         over_http = await asked.posted()
         assert over_http.status_code == 200, over_http.text
         assert Answer.model_validate(over_http.json()) == near

@@ -46,7 +46,6 @@ class Recorded:
             FILE.write_text(json.dumps(self.kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         return Completion(text=self.answers[name], is_cut=False, model="m", prompt_tokens=1, completion_tokens=1)
 
-
     async def close(self) -> None:
         if self._server is not None:
             await self._server.close()

@@ -22,7 +22,7 @@ from memcore.errors import (
 )
 from memcore.memory.fields import checked_question
 from memcore.models.answers import Standing
-from memcore.models.asking import Answer, AnsweredBy, MemoryQuestion, NoSentences, Origin
+from memcore.models.asking import Answer, AnsweredBy, MemoryQuestion, NoSentences, Whose
 from memcore.models.memory import MemoryEntry, MemoryMetadata
 from memcore.retrieval.strategies.answering import (
     MOST_SENTENCES,
@@ -74,13 +74,15 @@ async def kept(*answers: Any, question: str = QUESTION) -> list[tuple[str, tuple
     return [(each.text, each.memory_ids) for each in answer.sentences]
 
 
-async def test_a_sentence_has_the_ids_that_it_names_and_the_answer_every_passage_with_its_date_and_origin() -> None:
+async def test_a_sentence_has_the_ids_that_it_names_and_the_answer_every_passage_with_its_date_and_whose_it_is() -> (
+    None
+):
     answer, model = await asked(held(memory(1, ADA), memory(2, BEN)), written(("Ada lives in Berlin.", [1])))
     assert (answer.answered_by, answer.reason, answer.text) == (AnsweredBy.MODEL, None, "Ada lives in Berlin.")
     assert [each.memory_ids for each in answer.sentences] == [("m1",)]
-    assert [(each.memory_id, each.text, each.date, each.origin) for each in answer.passages] == [
-        ("m1", ADA, f"{NOW:%Y-%m-%d}", Origin.OWN),
-        ("m2", BEN, f"{NOW:%Y-%m-%d}", Origin.OWN),
+    assert [(each.memory_id, each.text, each.date, each.whose) for each in answer.passages] == [
+        ("m1", ADA, f"{NOW:%Y-%m-%d}", Whose.OWN),
+        ("m2", BEN, f"{NOW:%Y-%m-%d}", Whose.OWN),
     ]
     assert [(each.purpose, each.agent_id) for each in model.by] == [(PURPOSE, "ada")] * 2
 
