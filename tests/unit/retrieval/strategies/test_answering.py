@@ -74,7 +74,7 @@ async def kept(*answers: Any, question: str = QUESTION) -> list[tuple[str, tuple
     return [(each.text, each.memory_ids) for each in answer.sentences]
 
 
-async def test_a_sentence_has_the_ids_that_it_names_and_the_answer_every_passage_with_its_date_and_whose_it_is() -> (
+async def test_a_sentence_has_the_ids_that_it_names_and_a_passage_says_its_date_and_whose_it_is() -> (
     None
 ):
     answer, model = await asked(held(memory(1, ADA), memory(2, BEN)), written(("Ada lives in Berlin.", [1])))
