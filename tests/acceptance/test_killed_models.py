@@ -51,7 +51,7 @@ class Killed:
         self._answers = Scripted(fault=Fault.SAY, text=json.dumps(answer), times=None)
 
     def kill_after(self, answered: int, *, then_asked: int, work: type[BasePayload]) -> None:
-        """Run a night until so many questions were answered, and so many more asked."""
+        """Run maintenance until so many questions were answered, and so many more asked."""
         self.model.order(self._answers.model_copy(update={"times": answered}), Scripted(fault=Fault.HANG, times=None))
         now = datetime.now(UTC)
         with MemoryClient.from_settings(self.stack.settings) as client:
@@ -71,7 +71,7 @@ class Killed:
 
     @contextmanager
     def back(self) -> Generator[StubLLM]:
-        """Start the model again, and another night."""
+        """Start the model again, and another scene."""
         with stub_llm("--port", self.model.url.rpartition(":")[2].partition("/")[0]) as model:
             model.order(self._answers)
             with MemoryClient.from_settings(self.stack.settings) as client:
@@ -95,26 +95,26 @@ def killed(home: Path, step: str, answer: dict[str, Any]) -> Generator[Killed]:
 
 
 def test_search_notes_are_written_in_the_end(tmp_path: Path) -> None:
-    with killed(tmp_path / "home", "search_notes", NOTES) as night:
-        night.kill_after(AT_A_TIME, then_asked=AT_A_TIME, work=SearchNotesPayload)
-        assert len(night.marked(SEARCH_NOTES_KEY)) == AT_A_TIME, "what was answered is kept"
-        with night.back() as model:
-            wait_until(lambda: len(night.marked(SEARCH_NOTES_KEY)) == 2 * len(DRIVERS), what="all notes")
+    with killed(tmp_path / "home", "search_notes", NOTES) as scene:
+        scene.kill_after(AT_A_TIME, then_asked=AT_A_TIME, work=SearchNotesPayload)
+        assert len(scene.marked(SEARCH_NOTES_KEY)) == AT_A_TIME, "what was answered is kept"
+        with scene.back() as model:
+            wait_until(lambda: len(scene.marked(SEARCH_NOTES_KEY)) == 2 * len(DRIVERS), what="all notes")
             assert len(model.log()) == 2 * len(DRIVERS) - AT_A_TIME, "nobody is asked about twice"
-        assert [each["texts"] for each in night.marked(SEARCH_NOTES_KEY)] == [[NOTE]] * 2 * len(DRIVERS)
+        assert [each["texts"] for each in scene.marked(SEARCH_NOTES_KEY)] == [[NOTE]] * 2 * len(DRIVERS)
 
 
 def test_changes_are_seen_in_the_end_and_their_undo_is_exact(tmp_path: Path) -> None:
-    with killed(tmp_path / "home", "changes", CHANGE) as night:
+    with killed(tmp_path / "home", "changes", CHANGE) as scene:
         # A pair takes two questions, of which the second is shown it the other way round.
-        night.kill_after(5, then_asked=1, work=ChangesPayload)
-        assert len(night.marked(SUCCESSION_KEY)) == 2, "what was answered is kept"
-        with night.back() as model:
-            wait_until(lambda: len(night.marked(SUCCESSION_KEY)) == len(DRIVERS), what="all changes")
+        scene.kill_after(5, then_asked=1, work=ChangesPayload)
+        assert len(scene.marked(SUCCESSION_KEY)) == 2, "what was answered is kept"
+        with scene.back() as model:
+            wait_until(lambda: len(scene.marked(SUCCESSION_KEY)) == len(DRIVERS), what="all changes")
             assert len(model.log()) == 2 * (len(DRIVERS) - 2), "no pair is asked about twice"
-        memtend = CommandLine(home=night.stack.home)
-        with ledger_of(night.stack.settings) as ledger:
-            runs = ledger.runs.list(night.stack.settings.company, agent_id=AGENT, limit=20)
+        memtend = CommandLine(home=scene.stack.home)
+        with ledger_of(scene.stack.settings) as ledger:
+            runs = ledger.runs.list(scene.stack.settings.company, agent_id=AGENT, limit=20)
         for run in [each for each in runs if each.kind == "changes"]:
             memtend.ok("runs", "undo", run.run_id)
-        wait_until(lambda: night.marked(SUCCESSION_KEY) == [], what="the undo")
+        wait_until(lambda: scene.marked(SUCCESSION_KEY) == [], what="the undo")

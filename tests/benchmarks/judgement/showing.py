@@ -156,8 +156,8 @@ def _words(stack: BenchStack) -> list[Target]:
         name = f"{count} questions in other words, search notes {by}"
         first = f"{name}: right one first more often by"
         targets += [
-            _target(first, [np.mean(noted.first) - np.mean(bare.first)], 0.2),
-            _target(f"{name}: in three more often by", [np.mean(noted.in_three) - np.mean(bare.in_three)], 0.15),
+            _target(first, [float(np.mean(noted.first) - np.mean(bare.first))], 0.2),
+            _target(f"{name}: in three more often by", [float(np.mean(noted.in_three) - np.mean(bare.in_three))], 0.15),
             _target(f"{name}: foreign not marked weak", noted.foreign, float(np.mean(bare.foreign)), at_most=True),
         ]
     return targets

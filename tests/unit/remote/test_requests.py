@@ -325,7 +325,7 @@ PASSAGE = {
     "text": "Payments page at 500.",
     "category": "semantic",
     "date": "2026-01-01",
-    "origin": "own",
+    "whose": "own",
 }
 SENTENCE = {"text": "Payments page at 500.", "memory_ids": [MEMORY_ID]}
 WHOLE = {"passages": [PASSAGE], "answered_by": "model", "sentences": [SENTENCE], "field_of_a_later_release": 1}

@@ -74,9 +74,7 @@ async def kept(*answers: Any, question: str = QUESTION) -> list[tuple[str, tuple
     return [(each.text, each.memory_ids) for each in answer.sentences]
 
 
-async def test_a_sentence_has_the_ids_that_it_names_and_a_passage_says_its_date_and_whose_it_is() -> (
-    None
-):
+async def test_a_sentence_has_the_ids_that_it_names_and_a_passage_says_its_date_and_whose_it_is() -> None:
     answer, model = await asked(held(memory(1, ADA), memory(2, BEN)), written(("Ada lives in Berlin.", [1])))
     assert (answer.answered_by, answer.reason, answer.text) == (AnsweredBy.MODEL, None, "Ada lives in Berlin.")
     assert [each.memory_ids for each in answer.sentences] == [("m1",)]
