@@ -77,12 +77,24 @@ TRAJECTORY_TAG = "trajectory"
 #: Words that an answer may have, for each token of its limit: three quarters, for most languages need more tokens.
 _WORDS_PER_TOKEN = 0.6
 
-_MERGE = (
-    "You merge the memories of an AI agent into one. Write one text that keeps every name, number, date, decision, "
-    "reason, preference and open question, each once. Where two memories contradict each other, keep both and say "
-    "which is newer. Add nothing that they do not say. Write in their language, without a heading or a remark of your "
-    "own, in at most {words} words."
-)
+_MERGE = f"""\
+You merge the memories of an AI agent into one text. Keep every name, number, date, decision, reason, preference and \
+open question, each once, in the memories' own words; leave out only what says nothing or is said twice. Where two \
+memories contradict each other, keep both and say which is newer. Add nothing that they do not say. Write plain \
+sentences in their language, "I" where they say "I", without tags, lists, headings or remarks of your own; shorter than \
+the memories together, and in at most {{words}} words. For example, of
+<{ENTRY_TAG}>
+2026-02-03: Phoned the roofer about the barn. It leaks above the door, not at the window as I had thought at first. \
+Friday would be possible for her, provided that it does not rain.
+</{ENTRY_TAG}>
+<{ENTRY_TAG}>
+2026-02-06: The roofer came and put six new tiles on the barn. It took her about two hours. The price is 85 euros, \
+which I find fair, and the bill will come by mail some time soon.
+</{ENTRY_TAG}>
+you write:
+2026-02-03: Phoned the roofer about the barn: it leaks above the door, not at the window; Friday would be possible \
+unless it rains. 2026-02-06: The roofer put six new tiles on it in two hours, for 85 euros, which I find fair; the \
+bill comes by mail."""
 
 _SHORTEN = (
     "You shorten one memory of an AI agent. Keep every name, number, date, decision and reason; leave out what says "
@@ -135,7 +147,7 @@ def fault_of(text: str, sources: Sequence[MemoryRecord]) -> Fault | None:
 MERGE_PURPOSE, SHORTEN_PURPOSE = "system:memory:consolidate:", "system:memory:summarize:"
 
 #: Part of a question's id: a changed prompt is another question.
-_PROMPT_VERSION = "merge-2"
+_PROMPT_VERSION = "merge-3"
 
 #: Recent trajectories of an agent, already cut.
 Trajectories = Callable[[str], Awaitable[tuple[str, ...]]]

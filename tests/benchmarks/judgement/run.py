@@ -17,6 +17,7 @@ from benchmarks.judgement.evidence import evidence  # noqa: E402
 from benchmarks.judgement.fleets import fleets  # noqa: E402
 from benchmarks.judgement.languages import languages  # noqa: E402
 from benchmarks.judgement.lessons import lessons  # noqa: E402
+from benchmarks.judgement.merging import merging  # noqa: E402
 from benchmarks.judgement.showing import showing  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 
@@ -30,6 +31,7 @@ SECTIONS = {
     "fleets": fleets,
     "lessons": lessons,
     "languages": languages,
+    "merging": merging,
 }
 
 

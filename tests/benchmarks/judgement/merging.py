@@ -1,0 +1,88 @@
+"""What nights with a language model make of groups of memories: which are merged, and what the merged texts lack.
+
+The groups are in tests/fixtures/merging, with the answers of a small model as it gave them once, and what a person who
+read each adopted text found missing there. With MEMTEND_LLM_URL a model is asked whatever was not answered yet.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+from benchmarks.figure import Figure, Target
+from benchmarks.nights.agents import START
+from benchmarks.nights.run import DailyRuns
+from benchmarks.stack import BenchStack, open_home, policy_of
+from support.ledger_records import sqlite_urls
+from support.recorded_answers import RecordedAnswers
+
+from memcore.config.maintenance import ConsolidationConfig
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.migrate import migrate
+from memcore.llm.accounting import create_model
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "merging"
+
+#: The newest memory of an agent, which no night touches.
+_NEWEST = "Nothing else today."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What became of a group: the text in its place, or None where its memories stayed as they were."""
+
+    group: int
+    text: str | None
+
+
+def merging() -> tuple[list[Figure], list[Target]]:
+    """Let one night pass for each group."""
+    with open_home(policy="memory:\n  llm:\n    model: small\n") as stack:
+        merged = merge(stack)
+    found: list[dict[str, Any]] = yaml.safe_load((FOLDER / "read.yaml").read_text(encoding="utf-8"))
+    read: dict[str, list[str]] = {each["text"]: each["missing"] for each in found}
+    adopted = [each.text for each in merged if each.text is not None]
+    missing = sum(len(read.get(text, ())) for text in adopted)
+    unread = sum(text not in read for text in adopted)
+    name = f"of {len(merged)} groups of three memories, merged by a small model"
+    return [Figure(group="merging", name=name, unit="groups", samples=[len(adopted)])], [
+        Target(name="facts that the merged texts lack, read by a person", values=[missing], wanted=0, at_most=True),
+        Target(name="merged texts that no person has read", values=[unread], wanted=0, at_most=True),
+    ]
+
+
+def merge(stack: BenchStack) -> list[Merged]:
+    """Return what one night makes of each group."""
+    groups: list[list[str]] = yaml.safe_load((FOLDER / "groups.yaml").read_text(encoding="utf-8"))
+    company = "merging"
+    settings = stack.settings.model_copy(update={"company": company})
+    with tempfile.TemporaryDirectory(prefix="memtend-bench-") as folder:
+        urls = sqlite_urls(Path(folder))
+        migrate(urls)
+        with closing(Ledger.open(urls)) as ledger, stack.backend(company) as (backend, runner):
+            policy = policy_of(stack.settings)
+            nights = DailyRuns(
+                backend=backend,
+                ledger=ledger,
+                policy=policy,
+                maintenance=ConsolidationConfig(strategy="llm"),
+                company=company,
+                model=RecordedAnswers.read(FOLDER / "answers.json", live=create_model(settings, policy, ledger)),
+            )
+            return runner.run(_nights(nights, groups))
+
+
+async def _nights(nights: DailyRuns, groups: Sequence[Sequence[str]]) -> list[Merged]:
+    merged = list[Merged]()
+    for number, texts in enumerate(groups):
+        agent = f"agent-{number:02}"
+        said = [(text, START - timedelta(days=40 - place)) for place, text in enumerate(texts)]
+        await nights.store(agent, [*said, (_NEWEST, START - timedelta(days=36))])
+        await nights.maintain(agent)
+        left = {record.entry.content for record in await nights.records(agent)} - {*texts, _NEWEST}
+        merged.append(Merged(group=number, text=min(left, default=None)))
+    return merged
