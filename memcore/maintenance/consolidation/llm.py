@@ -81,8 +81,8 @@ _MERGE = f"""\
 You merge the memories of an AI agent into one text. Keep every name, number, date, decision, reason, preference and \
 open question, each once, in the memories' own words; leave out only what says nothing or is said twice. Where two \
 memories contradict each other, keep both and say which is newer. Add nothing that they do not say. Write plain \
-sentences in their language, "I" where they say "I", without tags, lists, headings or remarks of your own; shorter than \
-the memories together, and in at most {{words}} words. For example, of
+sentences in their language, "I" where they say "I", without tags, lists, headings or remarks of your own; shorter \
+than the memories together, and in at most {{words}} words. For example, of
 <{ENTRY_TAG}>
 2026-02-03: Phoned the roofer about the barn. It leaks above the door, not at the window as I had thought at first. \
 Friday would be possible for her, provided that it does not rain.
