@@ -2,7 +2,7 @@
 
 The memories, the questions and what a right answer says are in tests/fixtures/asking/asking.yaml. What a model of 1.5
 billion parameters answered is kept beside it, with the memories that it was shown (ask_model.py), and read again here:
-on 2026-11-29 to 59 of the 100 questions. One label was wrong, and its question was replaced after the model was asked.
+on 2026-11-29 to the 100 questions. One label was wrong, and its question was replaced after the model was asked.
 """
 
 import asyncio

@@ -91,7 +91,7 @@ def test_nothing_of_the_stacks_files_is_for_other_eyes(stack: StackAddress) -> N
 def test_no_password_stands_in_a_command_line(stack: StackAddress) -> None:
     addresses = json.loads((stack.home / "run" / "doors.json").read_bytes())
     secrets = [value for name, value in addresses.items() if not name.endswith("_port")]
-    assert len(secrets) == 3
+    assert len(secrets) == 4
     for process in stack.family():
         line = " ".join(process.cmdline())
         assert not any(secret in line for secret in secrets)
