@@ -1,4 +1,4 @@
-"""What nights with a language model make of groups of memories: which are merged, and what the merged texts lack.
+"""What runs with a language model make of groups of memories: which are merged, and what the merged texts lack.
 
 The groups are in tests/fixtures/merging, with the answers of a small model as it gave them once, and what a person who
 read each adopted text found missing there. With MEMTEND_LLM_URL a model is asked whatever was not answered yet.
@@ -27,7 +27,7 @@ from memcore.llm.accounting import create_model
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "merging"
 
-#: The newest memory of an agent, which no night touches.
+#: The newest memory of an agent, which no run touches.
 _NEWEST = "Nothing else today."
 
 
@@ -40,7 +40,7 @@ class Merged:
 
 
 def merging() -> tuple[list[Figure], list[Target]]:
-    """Let one night pass for each group."""
+    """Let one run pass for each group."""
     with open_home(policy="memory:\n  llm:\n    model: small\n") as stack:
         merged = merge(stack)
     found: list[dict[str, Any]] = yaml.safe_load((FOLDER / "read.yaml").read_text(encoding="utf-8"))
@@ -56,7 +56,7 @@ def merging() -> tuple[list[Figure], list[Target]]:
 
 
 def merge(stack: BenchStack) -> list[Merged]:
-    """Return what one night makes of each group."""
+    """Return what one run makes of each group."""
     groups: list[list[str]] = yaml.safe_load((FOLDER / "groups.yaml").read_text(encoding="utf-8"))
     company = "merging"
     settings = stack.settings.model_copy(update={"company": company})
@@ -65,7 +65,7 @@ def merge(stack: BenchStack) -> list[Merged]:
         migrate(urls)
         with closing(Ledger.open(urls)) as ledger, stack.backend(company) as (backend, runner):
             policy = policy_of(stack.settings)
-            nights = DailyRuns(
+            runs = DailyRuns(
                 backend=backend,
                 ledger=ledger,
                 policy=policy,
@@ -73,16 +73,16 @@ def merge(stack: BenchStack) -> list[Merged]:
                 company=company,
                 model=RecordedAnswers.read(FOLDER / "answers.json", live=create_model(settings, policy, ledger)),
             )
-            return runner.run(_nights(nights, groups))
+            return runner.run(_merged(runs, groups))
 
 
-async def _nights(nights: DailyRuns, groups: Sequence[Sequence[str]]) -> list[Merged]:
+async def _merged(runs: DailyRuns, groups: Sequence[Sequence[str]]) -> list[Merged]:
     merged = list[Merged]()
     for number, texts in enumerate(groups):
         agent = f"agent-{number:02}"
         said = [(text, START - timedelta(days=40 - place)) for place, text in enumerate(texts)]
-        await nights.store(agent, [*said, (_NEWEST, START - timedelta(days=36))])
-        await nights.maintain(agent)
-        left = {record.entry.content for record in await nights.records(agent)} - {*texts, _NEWEST}
+        await runs.store(agent, [*said, (_NEWEST, START - timedelta(days=36))])
+        await runs.maintain(agent)
+        left = {record.entry.content for record in await runs.records(agent)} - {*texts, _NEWEST}
         merged.append(Merged(group=number, text=min(left, default=None)))
     return merged

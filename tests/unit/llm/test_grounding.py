@@ -120,7 +120,7 @@ def test_forms_of_the_same_are_the_same(source: str, text: str) -> None:
         ("The server moved.", "Sure! The server moved.", Fault.CHATTER),
         ("The server moved.", "As an AI, the server moved.", Fault.REFUSAL),
         ("The server moved.", "\u200b ...", Fault.EMPTY),
-        ("The server moved.", "The server moved. Write in their language, without a heading.", Fault.ECHO),
+        ("The server moved.", "The server moved. Write plain sentences in their language.", Fault.ECHO),
     ],
 )
 def test_each_fault_is_named(source: str, text: str, expected: Fault) -> None:
