@@ -239,7 +239,7 @@ async def test_a_question_that_is_cancelled_keeps_what_was_set_aside(
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert calls(ledger) == [("asking", 0, MOST)]
+    assert calls(ledger) == [("failed", 1, MOST)]
     assert spent(ledger) == MOST
 
 

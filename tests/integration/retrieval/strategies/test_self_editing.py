@@ -315,7 +315,7 @@ async def test_the_tools_of_doors_add_update_and_forget(
     ledger: Ledger, clock: TurnedClock, backend: WordBackend
 ) -> None:
     tools = create_agent_tools(Editor(ledger, clock, backend, "core_max_entries: 1").parts)
-    assert len(tools.definitions()) == 11
+    assert len(tools.definitions()) == 12
 
     entry = id_in(await tools.call("ada", "add_memory", {"content": "The lift fails.", "tags": ["lift"]}))
     newer = id_in(await tools.call("ada", "update_memory", {"memory_id": entry, "content": "The lift works."}))
