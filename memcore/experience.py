@@ -28,10 +28,8 @@ from memcore.errors import (
     ProviderError,
 )
 from memcore.jobs import Skipped, Step
-from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Lease, worked_slice
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.work_items import WorkItem
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.grounding import Grounds
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
@@ -334,13 +332,11 @@ class CompressionService:
             self.ledger.compressions,
             self.company,
             ids.compression_id(company=self.company, agent_id=agent_id),
-            switch=self._check_switch,
+            agents=self.ledger.agents,
+            is_enabled=self.policy.enabled,
             refusal=partial(self._refusal, agent_id),
             walk=partial(self._walk, agent_id, compressor),
         )
-
-    def _check_switch(self, item: WorkItem) -> None:
-        check_kill_switch(self.ledger.agents, self.company, item.agent_id, is_enabled=self.policy.enabled)
 
     def _refusal(self, agent_id: str) -> str | None:
         """Return why nothing of the agent is compressed; None when it is."""

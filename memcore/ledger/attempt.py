@@ -24,6 +24,7 @@ from memcore.errors import (
     MemoryNotFoundError,
 )
 from memcore.jobs import Dead, Deferred, Done, Outcome, Retry, Skipped, Step
+from memcore.ledger.agents import Agents, check_kill_switch
 from memcore.ledger.work_items import PlainWork, Work, WorkItem, WorkRecord
 from memcore.telemetry.events import Event
 
@@ -180,7 +181,8 @@ async def worked_slice(
     company: str,
     key: str,
     *,
-    switch: Callable[[WorkItem], None],
+    agents: Agents,
+    is_enabled: bool,
     refusal: Callable[[], str | None],
     walk: Callable[[Lease], Awaitable[tuple[Mapping[str, int], bool]]],
 ) -> Step:
@@ -190,12 +192,17 @@ async def worked_slice(
         work: the repository of its kind.
         company: whose item.
         key: the item's.
-        switch: checks the kill switch for it.
+        agents: tells whether the item's agent is paused.
+        is_enabled: whether the policy lets maintenance run.
         refusal: says why there is nothing to do, if so.
         walk: works; returns counts, and whether more is left.
     """
     goes_on = False
-    with Attempt(work, company, key, switch=switch) as attempt:
+
+    def check_switch(item: WorkItem) -> None:
+        check_kill_switch(agents, company, item.agent_id, is_enabled=is_enabled)
+
+    with Attempt(work, company, key, switch=check_switch) as attempt:
         attempt.claim()
         reason = refusal()
         if reason is not None:

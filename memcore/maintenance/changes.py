@@ -29,12 +29,10 @@ from memcore.config.maintenance import ConsolidationConfig
 from memcore.embedding.bm25 import Tokenizer, bare, fold
 from memcore.errors import BudgetExceededError, MalformedAnswerError, ProviderError
 from memcore.jobs import Skipped, Step
-from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Lease, worked_slice
 from memcore.ledger.consolidation_groups import CHANGES, ConsolidationGroup, GroupState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
-from memcore.ledger.work_items import WorkItem
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.answers import Shown
@@ -294,13 +292,11 @@ class ChangesService:
             self.ledger.change_finding,
             self.company,
             ids.changes_id(company=self.company, agent_id=agent_id),
-            switch=self._check_switch,
+            agents=self.ledger.agents,
+            is_enabled=self.policy.enabled,
             refusal=self._refusal,
             walk=partial(self._walk, agent_id, self.model),
         )
-
-    def _check_switch(self, item: WorkItem) -> None:
-        check_kill_switch(self.ledger.agents, self.company, item.agent_id, is_enabled=self.policy.enabled)
 
     def _refusal(self) -> str | None:
         return None if self.policy.changes.enabled else "memory.consolidation.changes.enabled is false"

@@ -26,10 +26,8 @@ from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.calibration import UNRELATED, noise_among
 from memcore.errors import BudgetExceededError, MalformedAnswerError, ProviderError
 from memcore.jobs import Skipped, Step
-from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import Lease, worked_slice
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.work_items import WorkItem
 from memcore.llm.protocol import NOTES_PURPOSE, Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.base import UNSEEN, Frozen
@@ -167,13 +165,11 @@ class SearchNotesService:
             self.ledger.note_writing,
             self.company,
             ids.search_notes_id(company=self.company, agent_id=agent_id),
-            switch=self._check_switch,
+            agents=self.ledger.agents,
+            is_enabled=self.policy.enabled,
             refusal=self._refusal,
             walk=partial(self._walk, agent_id, self.model),
         )
-
-    def _check_switch(self, item: WorkItem) -> None:
-        check_kill_switch(self.ledger.agents, self.company, item.agent_id, is_enabled=self.policy.enabled)
 
     def _refusal(self) -> str | None:
         return None if self.policy.search_notes.enabled else "memory.consolidation.search_notes.enabled is false"
