@@ -297,7 +297,7 @@ def _answer_text(answer: Answer) -> str:
 
 
 _WITHOUT_SENTENCES = {
-    AnsweredBy.NOTHING: "Not known: no memory answers this. What comes nearest may have nothing to do with it.",
+    AnsweredBy.NOTHING: "Not known: no memory answers this; any below only come near.",
     AnsweredBy.PASSAGES: "No model answered; read the memories themselves.",
 }
 

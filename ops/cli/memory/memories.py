@@ -194,6 +194,12 @@ def ask(
         say(f"{each.text} [{places}]{' (no longer true)' if each.is_superseded else ''}")
     if answer.reason is not None:
         warn(f"memtend: {_WITHOUT_SENTENCES[answer.reason]}")
+    if answer.degraded:
+        warn(f"memtend: memories may be missing, for these did not answer: {', '.join(answer.degraded)}")
+    if not answer.passages:
+        return
+    if answer.reason is NoSentences.NOT_FOUND:
+        warn("memtend: these come nearest, and may have nothing to do with it:")
     rows = (
         {"number": number, **short(command, each.model_dump(exclude_none=True))}
         for number, each in enumerate(answer.passages, start=1)
@@ -202,7 +208,7 @@ def ask(
 
 
 _WITHOUT_SENTENCES = {
-    NoSentences.NOT_FOUND: "not known: no memory answers this; what comes nearest may have nothing to do with it",
+    NoSentences.NOT_FOUND: "not known: no memory answers this",
     NoSentences.NOT_SAID: "not known: the model finds no answer in these memories",
     NoSentences.NOT_GROUNDED: "not known: nothing that the model wrote rests on these memories",
     NoSentences.NO_MODEL: "no language model is configured (MEMTEND_LLM_URL): these are the best memories",

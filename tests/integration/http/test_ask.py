@@ -187,6 +187,8 @@ def test_the_command_prints_sentences_with_the_numbers_of_memories(
     assert TEXT in without.out
     unknown = memtend.ok("ask", agent, "What is the capital of Mongolia?", "--json").value
     assert (unknown["answered_by"], unknown["reason"], unknown["sentences"]) == ("nothing", "not_found", [])
+    nothing = memtend.ok("ask", "nobody", QUESTION)
+    assert (nothing.out, "not known" in nothing.err) == ("", True)
     policy = stack.home / "policies" / f"{stack.settings.company}.yaml"
     policy.parent.mkdir(exist_ok=True)
     policy.write_text(POLICY)
