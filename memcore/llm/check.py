@@ -33,6 +33,8 @@ _MAX_TOKENS = 1_000
 #: Names of models that are named where the one that was asked does not exist.
 _NAMED = 8
 
+#: The kind of failure where no model is named.
+_UNNAMED = "no_model"
 
 #: What to do about each kind of failure that no status explains.
 _NEXT_STEPS: dict[str | None, str] = {
@@ -40,7 +42,7 @@ _NEXT_STEPS: dict[str | None, str] = {
     "timeout": "raise memory.llm.timeout_seconds, or choose a smaller model",
     "connection": "start the server, or check MEMTEND_LLM_URL",
     "no_url": "check MEMTEND_LLM_URL",
-    "no_model": "set memory.llm.model",
+    _UNNAMED: "name one in memory.llm.model of the policy",
     "unreadable": "check MEMTEND_LLM_URL and memory.llm.api",
     "filtered": "choose another model: this one's filter refuses a harmless question",
     CONTEXT_TOO_SMALL: "choose a model with a larger context, or set memory.llm.context_tokens",
@@ -61,7 +63,7 @@ class ModelCheck(Frozen):
         kind: the type of the failure.
         problem: what is wrong; None where nothing is.
         next_step: what to do about it.
-        offered: names of models that the server lists, where the one that was asked failed.
+        offered: names of models that the server lists, where it has not the one that was asked, or none is named.
     """
 
     server: str
@@ -161,7 +163,8 @@ async def check_model(
         error = failure
     seconds = time.monotonic() - started
     try:
-        offered = await _offered(provider) if error is not None and error.status == HTTPStatus.NOT_FOUND else ()
+        is_unknown = error is not None and (error.status == HTTPStatus.NOT_FOUND or error.kind == _UNNAMED)
+        offered = await _offered(provider) if is_unknown else ()
     finally:
         await provider.close()
     if error is not None and before != Learnt():

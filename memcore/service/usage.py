@@ -73,11 +73,9 @@ class ModelOperations:
         ``model`` is another than that of ``memory.llm.model``. The question costs some hundred tokens, on the account
         of ``system:models:check``, and no budget refuses it. A failure is a part of what is returned.
 
-        Raises MemoryCapabilityError without a server, MemoryInputError without a model, MemoryConnectionError.
+        Raises MemoryCapabilityError without a server, MemoryConnectionError.
         """
         resources = self._resources
-        if model is None and resources.settings.llm(resources.policy.memory.llm).model is None:
-            raise MemoryInputError("model", "must be named: memory.llm.model names none")
         found = await check_model(
             resources.settings, resources.policy, resources.ledger, model=model, anew=True, clock=resources.clock
         )

@@ -80,12 +80,10 @@ def language_model(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult(check="language model", ok=False, seen=str(error), mend="until it answers, its steps wait")
         return
     named = sorted({model for model in (*steps.values(), default) if model is not None})
-    if not named:
-        yield CheckResult(check="language model", ok=True, seen="its server is there; no model is named")
-    yield from asyncio.run(_answers_of(settings, policy, named[:_NAMED]))
+    yield from asyncio.run(_answers_of(settings, policy, named[:_NAMED] or [None]))
 
 
-async def _answers_of(settings: Settings, policy: Policy, models: Sequence[str]) -> list[CheckResult]:
+async def _answers_of(settings: Settings, policy: Policy, models: Sequence[str | None]) -> list[CheckResult]:
     """Ask each model a real question: a server that lists its models may refuse every one."""
     with ledger_of(settings) as ledger:
         checks = (check_model(settings, policy, ledger, model=each, within=MODEL_ANSWERS) for each in models)
@@ -110,7 +108,7 @@ def _answer_of(found: ModelCheck, *, is_local: bool) -> CheckResult:
     return CheckResult(
         check="language model",
         ok=False,
-        seen=f"{found.model}: {found.problem}{about}",
+        seen=f"{found.model}: {found.problem}{about}" if found.model else str(found.problem),
         mend=mend,
     )
 

@@ -19,7 +19,6 @@ from typer.testing import CliRunner, Result
 from memcore.client.results import JobState, JobStatus
 from memcore.config.llm import Api
 from memcore.config.urls import LedgerUrls
-from memcore.errors import MemoryInputError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
 from memcore.ledger.runs import NewRun
@@ -137,12 +136,19 @@ def test_a_budget_of_nothing_keeps_nobody_from_checking(environ: dict[str, str])
     assert REASONING not in done.output
 
 
-def test_without_a_model_or_a_server_the_setting_is_named(environ: dict[str, str]) -> None:
-    done = checked(environ, "http://127.0.0.1:1/v1", policy="attempts: 1")
-    assert isinstance(done.exception, MemoryInputError)
-    assert "memory.llm.model" in str(done.exception)
-    done = checked(environ, "")
-    assert "MEMTEND_LLM_URL" in str(done.exception)
+def test_where_no_model_is_named_those_of_the_server_are(environ: dict[str, str]) -> None:
+    with model_server(chat) as server:
+        found = facts(checked(environ, f"{server.url}/v1", "--json", policy="attempts: 1"))
+        done = checked(environ, f"{server.url}/v1", policy="attempts: 1")
+        assert questions(server) == []
+    assert (found["kind"], found["has_form"], found["offered"]) == ("no_model", False, [MODEL])
+    assert found["next_step"] == "name one in memory.llm.model of the policy"
+    assert done.exit_code == 1
+    assert MODEL in done.stderr
+
+
+def test_without_a_server_the_setting_is_named(environ: dict[str, str]) -> None:
+    assert "MEMTEND_LLM_URL" in str(checked(environ, "").exception)
 
 
 PAGE = ROOT / "docs" / "how-to" / "connect-a-model.md"

@@ -155,8 +155,10 @@ def test_turns_that_wait_say_which_model_conversations_need(
     assert not found.ok
     assert found.seen.startswith("no address, and memory.conversation needs one; 1 turns wait since ")
     assert found.mend.startswith("set MEMTEND_LLM_URL and memory.llm.model, or ")
-    unnamed, _ = language_model(configure(MEMTEND_LLM_URL=stub.url))
+    unnamed, server = language_model(configure(MEMTEND_LLM_URL=stub.url))
     assert (unnamed.check, unnamed.ok, unnamed.mend) == ("model of conversation", False, "name one: memory.llm.model")
+    assert (server.ok, server.seen) == (False, "no language model is named")
+    assert server.mend.startswith("name one in memory.llm.model of the policy (it offers stub-small); ")
     named, server = language_model(configure("memory: {llm: {model: stub-small}}", MEMTEND_LLM_URL=stub.url))
     assert (named.ok, named.seen, server.ok) == (True, "stub-small", True)
 

@@ -348,6 +348,6 @@ def test_usage_skills_and_lessons_are_read(stack: StackAddress) -> None:
             assert (await narrow.post("/v1/models/check")).status_code == 403
             assert (await narrow.get("/v1/audit")).status_code == 403
         unset = await client.post("/v1/models/check")
-        assert (unset.status_code, "memory.llm.model" in unset.text) == (422, True)
+        assert (unset.status_code, "MEMTEND_LLM_URL" in unset.text) == (501, True)
 
     with_client(stack, act)
