@@ -19,7 +19,7 @@ MODULES = {
     "running.webhooks": ("webhooks",),
     "running.doctor": ("doctor",),
     "running.mcp": ("mcp",),
-    "memory.memories": ("store", "search"),
+    "memory.memories": ("store", "search", "ask", "conflicts", "supersede", "both-hold", "reinstate"),
     "memory.changes": ("get", "list", "update", "forget", "history"),
     "maintenance.maintain": ("maintain", "end"),
     "memory.transfer": ("import", "export"),

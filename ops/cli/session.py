@@ -1,6 +1,7 @@
 """What every command has: the stack that it is for, its resources, its output, and options that are one object."""
 
 import inspect
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,6 +21,7 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryStoreError
 from ops.cli import console
 from ops.cli.console import AsJson
+from workers.logs import FieldsFormatter
 
 # Ledger, client and event loop are imported where they are used: the supervisor keeps what it imports for months.
 if TYPE_CHECKING:
@@ -187,6 +189,9 @@ def _with_options(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def run(**given: Any) -> None:
+        if logging.lastResort is not None:
+            # A warning on the way shows its fields, as in any log.
+            logging.lastResort.setFormatter(FieldsFormatter(as_json=False))
         for name, group in groups.items():
             given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
         function(**given)

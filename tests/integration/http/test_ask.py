@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -175,6 +177,16 @@ async def test_a_store_that_is_away_is_a_problem_before_the_first_event(
         for path in ("ask", "ask/events"):
             answer = await asked.posted(path)
             assert (answer.status_code, answer.json()["part"]) == (503, "store")
+
+
+def test_a_warning_on_the_way_of_a_command_shows_its_fields(stack: StackAddress) -> None:
+    memtend, agent = CommandLine(home=stack.home), new_agent("asked")
+    memtend.ok("store", agent, TEXT)
+    words = ("ask", agent, QUESTION, f"--home={stack.home}")
+    code = "from ops.cli.main import run; run()"
+    env = {**os.environ, "MEMTEND_LLM_URL": "http://127.0.0.1:1/v1"}
+    done = subprocess.run([sys.executable, "-c", code, *words], env=env, capture_output=True, text=True, check=True)
+    assert f" warning memory.ask.degraded agent_id={agent} error=ProviderError\n" in done.stderr
 
 
 def test_the_command_prints_sentences_with_the_numbers_of_memories(

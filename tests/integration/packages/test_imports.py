@@ -4,9 +4,11 @@ import sys
 from importlib import import_module
 
 import pytest
+import typer.core
+import typer.main
 from support.repository import PRODUCT_FOLDERS, ROOT, source_files
 
-from ops.cli.main import MODULES
+from ops.cli.main import MODULES, build
 
 #: What no process of an agent engine loads by importing the client.
 HEAVY = ("torch", "mem0", "transformers", "qdrant_client", "tasks", "workers", "scheduler", "ops", "celery", "kombu")
@@ -44,6 +46,14 @@ STACK = [
 
 #: What no embedder may load that does not use it.
 COSTLY = ("torch", "transformers", "sentence_transformers", "onnxruntime", "openai", "tryaii", "httpx", "wordllama")
+
+
+@pytest.mark.parametrize("place", MODULES)
+def test_a_command_loads_its_own_module_alone(place: str) -> None:
+    for name in MODULES[place]:
+        command = typer.main.get_command(build(name))
+        assert isinstance(command, typer.core.TyperGroup)
+        assert command.commands.keys() == set(MODULES[place])
 
 
 @pytest.mark.parametrize("steps", [ENGINE, STACK], ids=["engine", "stack"])
