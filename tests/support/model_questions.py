@@ -13,9 +13,10 @@ from memcore.experience import ExperienceLesson
 from memcore.finetune.questions import WrittenQuestions
 from memcore.llm.reading import free_text
 from memcore.maintenance.probes import AskedProbes
+from memcore.maintenance.search_notes import WrittenNotes
 from memcore.models.conversation import FactCategory, WriteDecision
 from memcore.procedural.records import ProposalDraft
-from memcore.retrieval.strategies.answering import WrittenAnswer
+from memcore.retrieval.strategies.answering import Verdict, WrittenAnswer
 from memcore.retrieval.strategies.asking import read_query, read_verdict
 from memcore.retrieval.strategies.hierarchical import Reflection, Route
 from memcore.retrieval.strategies.reranker import Order
@@ -145,6 +146,11 @@ FORMS: Mapping[str, tuple[type[BaseModel], Callable[[Random], Said]]] = {
     "system:memory:finetune_questions": (WrittenQuestions, lambda rng: {"questions": _some(rng, _line, 1)}),
     "system:memory:search:rerank": (Order, _order),
     "system:memory:ask": (WrittenAnswer, _written),
+    "system:memory:ask, does it answer": (Verdict, lambda rng: {"answers": rng.random() < 0.5}),
+    "system:memory:notes": (
+        WrittenNotes,
+        lambda rng: {"kind": _line(rng), "who": _line(rng), "words": _some(rng, _line)},
+    ),
     "system:memory:search:route": (
         Route,
         lambda rng: {"workers": rng.sample(("semantic", "episodic", "procedural"), rng.randint(1, 3))},
