@@ -18,12 +18,12 @@ from benchmarks.nights.agents import START
 from benchmarks.nights.run import DailyRuns
 from benchmarks.stack import BenchStack, open_home, policy_of
 from support.ledger_records import sqlite_urls
-from support.recorded_answers import RecordedAnswers
+from support.recorded_answers import RecordedAnswers, UnrecordedError
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate
-from memcore.llm.accounting import create_model
+from memcore.llm.provider import ServerProvider
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "merging"
 
@@ -64,7 +64,9 @@ def merge(stack: BenchStack) -> list[Merged]:
     """Return what one run makes of each group."""
     groups: list[list[str]] = yaml.safe_load((FOLDER / "groups.yaml").read_text(encoding="utf-8"))
     company = "merging"
-    settings = stack.settings.model_copy(update={"company": company})
+    url = stack.settings.llm_url
+    live = ServerProvider(url, model="small", timeout=timedelta(minutes=5)) if url else None
+    model = RecordedAnswers.read(FOLDER / "answers.json", live=live)
     with tempfile.TemporaryDirectory(prefix="memtend-bench-") as folder:
         urls = sqlite_urls(Path(folder))
         migrate(urls)
@@ -76,9 +78,12 @@ def merge(stack: BenchStack) -> list[Merged]:
                 policy=policy,
                 maintenance=ConsolidationConfig(strategy="llm"),
                 company=company,
-                model=RecordedAnswers.read(FOLDER / "answers.json", live=create_model(settings, policy, ledger)),
+                model=model,
             )
-            return runner.run(_merged(runs, groups))
+            merged = runner.run(_merged(runs, groups))
+    if len(model.given) < len(groups):
+        raise UnrecordedError(f"{len(groups) - len(model.given)} groups have no answer: record them anew")
+    return merged
 
 
 async def _merged(runs: DailyRuns, groups: Sequence[Sequence[str]]) -> list[Merged]:
