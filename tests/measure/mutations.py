@@ -51,7 +51,7 @@ TESTS = {
         "tests/integration/backends/test_rankings.py", "tests/unit/backends/test_when.py",
         "tests/integration/backends/test_evidence.py", "tests/unit/backends/test_indexed_text.py",
     ),
-    "grounding": ("tests/unit/llm/test_grounding.py", "tests/unit/llm/test_grounded_paths.py"),
+    "grounding": tuple(f"tests/unit/llm/test_{each}.py" for each in ("grounding", "grounded_paths", "coverage")),
     "gate": ("tests/integration/maintenance/test_gate.py", "tests/integration/maintenance/test_on_mem0.py"),
     "succession": (
         "tests/contract/backends/test_succession.py", "tests/integration/jobs/test_intake.py",
@@ -305,6 +305,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "grounding",
+        ("size = statement.parts + 1", "size = len(self._said)"),
+        ("words = (*_content(said), *exact, *_telling(said, language))", "words = (*exact, *_telling(said, language))"),
+        ("words = (*_content(said), *exact, *_telling(said, language))", "words = (*_content(said), *exact)"),
+        ("and all(any(words in each.in_order for each in said) for words in self.short)", "and True"),
+        ("and (not self.is_denial or any(each.is_denial for each in said))", "and True"),
+        ("text = completed(found.text, sources)", "text = found.text"),
+        ("whole = completed(found.text, [source])", "whole = found.text"),
         ("if self._acts(plain):", "if False:"),
         ("if said := self._of_itself(plain):", "if said := None:"),
         ("if not self._asked.isdisjoint(_runs(words)):", "if False:"),

@@ -1,16 +1,16 @@
-"""A fake language model for runs: repeats its input, fails on request, and bills each key once."""
+"""A fake language model for runs: says each sentence once, fails on request, and bills each key once."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from memcore.embedding.sentences import part_sentences
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 
 
 @dataclass
 class FakeSummarizer:
-    """Answers every question with the first sentence of each memory; see memcore.llm.protocol.Model.
+    """Answers every question with all sentences of the memories, each once; see memcore.llm.protocol.Model.
 
     Attributes:
         script: what the next questions get instead, in order: an error, a completion, or None for the usual.
@@ -57,10 +57,6 @@ def said(text: str, *, is_cut: bool = False) -> Completion:
 
 
 def _gist(request: CompletionRequest) -> str:
-    data = request.messages[-1].content
-    lines = [line for line in data.splitlines() if line and not line.startswith("<")]
-    return "In short: " + "; ".join(_first_sentences(lines))
-
-
-def _first_sentences(lines: Sequence[str]) -> list[str]:
-    return [line.partition(": ")[2].partition(". ")[0] for line in lines]
+    lines = [line for line in request.messages[1].content.splitlines() if line and not line.startswith("<")]
+    sentences = (each for line in lines for each in part_sentences(line.partition(": ")[2]))
+    return "In short: " + " ".join(dict.fromkeys(sentences))

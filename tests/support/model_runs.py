@@ -1,5 +1,7 @@
 """Runs that ask a model: their policies, and a fixture whose model is a fake."""
 
+import pytest
+
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig
 from memcore.jobs import Done
 from memcore.ledger.runs import Run
@@ -23,6 +25,11 @@ def with_model(
     world = make_maintenance_fixture(policy)
     world.model = fake_summarizer
     return world
+
+
+def leave_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a model's merged text stand as it is: the gate is the second to see what it lost."""
+    monkeypatch.setattr("memcore.maintenance.consolidation.llm.completed", lambda text, _sources: text)
 
 
 async def finish(world: MaintenanceFixture, run_id: str) -> Run:

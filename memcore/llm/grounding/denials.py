@@ -147,11 +147,22 @@ _WARNING = re.compile(
 _DENIED_WITHIN = 2
 
 
-def _clauses(text: str, language: str | None) -> Iterator[_Clause]:
-    stemmed = language or "english"
+def _denials_of(language: str | None) -> frozenset[str]:
     # "no" is "in the" in Portuguese.
     english = NEGATIONS["english"] - ({"no"} if language == "portuguese" else set[str]())
-    denials = NEGATIONS[stemmed] | english | NEGATIONS["russian"] | NEGATIONS["arabic"]
+    return NEGATIONS[language or "english"] | english | NEGATIONS["russian"] | NEGATIONS["arabic"]
+
+
+def is_denial(folded: str, language: str | None) -> bool:
+    """Return whether a text denies anything at all."""
+    denials = _denials_of(language)
+    return CJK_NEGATIONS.search(folded) is not None or any(
+        without_accents(word) in denials for word in words_of(folded)
+    )
+
+
+def _clauses(text: str, language: str | None) -> Iterator[_Clause]:
+    stemmed, denials = language or "english", _denials_of(language)
     for part in CLAUSE_JOINS.split(fold(text)):
         every = [without_accents(word) for word in words_of(part)]
         if not every:

@@ -13,6 +13,7 @@ from memcore.maintenance.consolidation.llm import (
     SHORTEN_PURPOSE,
     AnswerSource,
     Question,
+    completed,
     digests,
     fault_of,
     shorten_messages,
@@ -158,7 +159,10 @@ class AbstractiveSummarizer:
         self._temperature = temperature
 
     async def summarize(self, source: MemoryRecord) -> str:
-        """Return the short version, or the first 200 characters where the model gave none."""
+        """Return the short version, completed, or the first 200 characters where the model gave none.
+
+        One that is no shorter than the memory is the memory itself.
+        """
 
         async def request() -> CompletionRequest:
             return CompletionRequest(
@@ -179,7 +183,8 @@ class AbstractiveSummarizer:
         )
         found = await self._answers.ask(question)
         if found.text is not None:
-            return min(found.text, source.entry.content, key=len)
+            whole = completed(found.text, [source])
+            return min(source.entry.content, whole, key=len)
         facts = {"memory_id": source.entry.id, "reason": found.reason}
         _log.warning(Event.CONSOLIDATION_DUAL_MODE_ABSTRACTIVE_FALLBACK, extra=facts)
         return beginning(source.entry.content, TRUNCATED_CHARS)

@@ -10,7 +10,7 @@ from memcore import errors
 from memcore.backends.protocol import MemoryBackend
 from memcore.config.maintenance import LLMConsolidationConfig
 from memcore.errors import MemoryConfigError
-from memcore.llm.grounding import Fault, ungrounded
+from memcore.llm.grounding import Coverage, Fault, ungrounded
 from memcore.llm.protocol import CompletionRequest
 from memcore.maintenance.consolidation.strategy import ConcatenationOp, SummaryDraft
 from memcore.models.archival import ArchivalMode
@@ -143,6 +143,13 @@ def fault_of(text: str, sources: Sequence[MemoryRecord]) -> Fault | None:
     return ungrounded(text, shown, instructions=instructions, said_on=days)
 
 
+def completed(text: str, sources: Sequence[MemoryRecord]) -> str:
+    """Return a model's text with what it leaves out of the memories that it replaces, word for word and dated."""
+    coverage = Coverage(text)
+    left_out = ((source.entry.created_at, coverage.left_out(source.entry.content)) for source in sources)
+    return "\n".join([text, *(f"{day:%Y-%m-%d}: {statements}" for day, statements in left_out if statements)])
+
+
 #: How the purposes of questions begin whose answers become summaries; the category follows.
 MERGE_PURPOSE, SHORTEN_PURPOSE = "system:memory:consolidate:", "system:memory:summarize:"
 
@@ -178,7 +185,7 @@ class LLMSynthesisOp:
         self._fallback = ConcatenationOp(max_entry_chars=self._config.fallback_truncate_length)
 
     async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
-        """Return the model's text, or the beginnings of the memories where it gave none.
+        """Return the model's text, completed, or the beginnings of the memories where it gave none.
 
         The memory that is kept is not shown to the model. Raises what AnswerSource.ask raises, and MemoryConfigError
         when the sources are longer than the total cap: a part that is not shown must not be removed.
@@ -192,7 +199,8 @@ class LLMSynthesisOp:
         if found.text is None:
             draft = await self._fallback.write(sources, kept=kept)
             return SummaryDraft(content=draft.content, tags=(FALLBACK_TAG,))
-        return SummaryDraft(content=found.text, tags=(SYNTHESIZED_TAG,), mode=ArchivalMode.ABSTRACTIVE)
+        text = completed(found.text, sources)
+        return SummaryDraft(content=text, tags=(SYNTHESIZED_TAG,), mode=ArchivalMode.ABSTRACTIVE)
 
     def _question(self, sources: Sequence[MemoryRecord]) -> Question:
         config = self._config

@@ -16,8 +16,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from benchmarks.judgement.asking import AGENT, ANSWERS, COMPANY, cases, entries, targets  # noqa: E402  # see above
 from benchmarks.report import show  # noqa: E402
 from benchmarks.stack import BenchStack, open_home, policy_of  # noqa: E402
+from support.recorded_answers import RecordedAnswers  # noqa: E402
 
-from memcore.llm.protocol import Attribution, Completion, CompletionRequest  # noqa: E402
 from memcore.llm.provider import ServerProvider  # noqa: E402
 from memcore.models.asking import Answer, MemoryQuestion  # noqa: E402
 from memcore.records import MemoryRecord  # noqa: E402
@@ -27,26 +27,7 @@ from memcore.retrieval.strategies.factory import StrategyParts  # noqa: E402
 _NOW = datetime(2026, 7, 2, 12, tzinfo=UTC)
 
 
-class Recording:
-    """Asks a real model, and keeps what it says in a file."""
-
-    def __init__(self, url: str, path: Path) -> None:
-        self._provider = ServerProvider(url, model="local", timeout=timedelta(minutes=5))
-        self._path = path
-        self._kept: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        self.said = list[str]()
-
-    async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
-        """See memcore.llm.protocol.Model."""
-        del by
-        if key not in self._kept:
-            self._kept[key] = (await self._provider.complete(request, idempotency_key=key)).text
-            self._path.write_text(json.dumps(self._kept, ensure_ascii=False, indent=1), encoding="utf-8")
-        self.said.append(self._kept[key])
-        return Completion(text=self._kept[key], is_cut=False, model="local", prompt_tokens=0, completion_tokens=0)
-
-
-async def _asked(stack: BenchStack, backend: Any, model: Recording) -> tuple[dict[str, Any], list[Any]]:
+async def _asked(stack: BenchStack, backend: Any, model: RecordedAnswers) -> tuple[dict[str, Any], list[Any]]:
     made = entries()
     await backend.store_many([MemoryRecord(entry=each) for each in made])
     places = {each.id: place for place, each in enumerate(made)}
@@ -55,11 +36,15 @@ async def _asked(stack: BenchStack, backend: Any, model: Recording) -> tuple[dic
     )
     answering, kept, answers = parts.answering(), dict[str, Any](), list[Any]()
     for case in cases():
-        model.said = []
+        model.given.clear()
         finding = await answering.find(AGENT, MemoryQuestion(question=case.question, timeout_seconds=600.0))
         answer: Answer = await answering.answer(finding)
         shown = [places[each.entry.id] for each in finding.memories]
-        kept[case.question] = {"shown": shown, "is_strong": finding.is_strong, "said": model.said}
+        kept[case.question] = {
+            "shown": shown,
+            "is_strong": finding.is_strong,
+            "said": [each["text"] for each in model.given.values()],
+        }
         answers.append((case, answer))
         mark = "+" if case.says and case.is_right(answer) else " " if not case.says and not answer.sentences else "-"
         sys.stdout.write(f"{mark} {case.question} {shown} {answer.reason or answer.text}\n")
@@ -69,7 +54,8 @@ async def _asked(stack: BenchStack, backend: Any, model: Recording) -> tuple[dic
 
 def main(url: str, file: str) -> int:
     """Ask every question, keep the answers, and print the figures."""
-    model = Recording(url, Path(file))
+    provider = ServerProvider(url, model="local", timeout=timedelta(minutes=5))
+    model = RecordedAnswers.read(Path(file), live=provider)
     with open_home(policy="memory: {}\n") as stack, stack.backend(COMPANY, clock=lambda: _NOW) as (backend, runner):
         kept, answers = runner.run(_asked(stack, backend, model))
     ANSWERS.write_text(f"{json.dumps(kept, ensure_ascii=False, indent=1)}\n", encoding="utf-8")

@@ -17,11 +17,11 @@ from typing import Any
 
 import yaml
 from benchmarks.figure import Figure, Target
+from support.recorded_answers import RecordedAnswers, in_turn
 
 from memcore.backends.base import fresh_record
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.config.policy import Policy
-from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 from memcore.models.asking import Answer, AnsweredBy, MemoryQuestion
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest
 from memcore.retrieval.protocol import ScoredMemory
@@ -77,7 +77,9 @@ def replayed() -> list[tuple[Case, Answer]]:
 
 
 async def _replayed(question: str, kept: Recorded) -> Answer:
-    parts = StrategyParts(policy=Policy(), backend=InMemoryBackend(company=COMPANY), model=_Replaying([*kept.said]))
+    said = {f"answer {number}": text for number, text in enumerate(kept.said, start=1)}
+    model = RecordedAnswers(answers=said, name_of=in_turn(lambda _: "answer"))
+    parts = StrategyParts(policy=Policy(), backend=InMemoryBackend(company=COMPANY), model=model)
     finding = Finding(
         agent_id=AGENT,
         asked=MemoryQuestion(question=question),
@@ -85,16 +87,6 @@ async def _replayed(question: str, kept: Recorded) -> Answer:
         is_strong=kept.is_strong,
     )
     return await parts.answering().answer(finding)
-
-
-@dataclass(frozen=True, slots=True)
-class _Replaying:
-    said: list[str]
-
-    async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
-        """See memcore.llm.protocol.Model."""
-        del request, by, key
-        return Completion(text=self.said.pop(0), is_cut=False, model="recorded", prompt_tokens=0, completion_tokens=0)
 
 
 def targets(answers: Sequence[tuple[Case, Answer]]) -> list[Target]:

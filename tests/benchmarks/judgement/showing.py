@@ -23,14 +23,13 @@ from benchmarks.retrieval.conversations import Conversation, Question, Turn
 from benchmarks.retrieval.product import load
 from benchmarks.retrieval.quality import DEPTH, ndcg
 from benchmarks.stack import BenchStack, open_home, policy_of
-from support.fake_summarizer import said
+from support.recorded_answers import RecordedAnswers
 
 from memcore.backends.base import fresh_record
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.embedding.factory import create_embedder
 from memcore.jobs import Done
 from memcore.ledger.ledger import Ledger
-from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 from memcore.maintenance.search_notes import SearchNotesService
 from memcore.models.answers import Shown, Standing
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest
@@ -97,18 +96,6 @@ class _Found:
             self.first.append(float(note in shown[:1]))
             self.in_three.append(float(note in shown[:_IN_THREE]))
         self.foreign.extend(float(any(not each.is_weak for each in shown)) for shown in found[len(notes) :])
-
-
-@dataclass(frozen=True, slots=True)
-class _Replayed:
-    """A model that answers what was recorded for the memory that it is shown (memcore.llm.protocol.Model)."""
-
-    answers: Mapping[str, str]
-
-    async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
-        """Give the recorded answer."""
-        del by, key
-        return said(self.answers[request.messages[-1].content])
 
 
 def showing() -> tuple[list[Figure], list[Target]]:
@@ -303,7 +290,8 @@ def _searched(
             )
         )
         if noted_by is not None:
-            model = _Replayed({wrap_untrusted(TAG_MEMORY_ENTRY, text): answer for text, answer in noted_by.items()})
+            answers = {wrap_untrusted(TAG_MEMORY_ENTRY, text): answer for text, answer in noted_by.items()}
+            model = RecordedAnswers(answers=answers, name_of=lambda request, _: request.messages[-1].content)
             with closing(Ledger.open(stack.settings.ledger_urls)) as ledger:
                 ledger.note_writing.request_for(company, "agent")
                 service = SearchNotesService(

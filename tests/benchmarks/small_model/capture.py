@@ -1,26 +1,24 @@
 """Turns of six people through the capture path, with a model's real answers: what is kept beside what they said."""
 
-import hashlib
-import json
 import re
-import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import yaml
 from support.conversation_fixture import ConversationFixture
 from support.ledger_records import COMPANY, StoppedClock
+from support.recorded_answers import RecordedAnswers, in_turn
 from support.repository import ROOT
 
 from memcore.config.urls import LedgerUrls
 from memcore.conversation.service import RETRY
 from memcore.jobs import Dead, Deferred, Outcome
 from memcore.ledger.ledger import Ledger
-from memcore.llm.protocol import Attribution, Completion, CompletionProvider, CompletionRequest
+from memcore.llm.protocol import CompletionProvider
 from memcore.models.conversation import FactState, Owner
 
 FIXTURES = ROOT / "tests" / "fixtures" / "small_model"
@@ -33,7 +31,7 @@ _MOST_TRIES = 25
 
 def answers_of(name: str) -> Path:
     """Return where the recorded answers of a model are."""
-    return FIXTURES / f"{name}.jsonl"
+    return FIXTURES / f"{name}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,69 +70,11 @@ def people() -> list[Person]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """An answer as it came, by the turn or session that it is about, and what it took."""
-
-    run: str
-    purpose: str
-    text: str
-    is_cut: bool
-    prompt_tokens: int
-    completion_tokens: int
-    seconds: float
-
-
-class RecordedModel:
-    """Gives the recorded answers, in order; with a provider it asks for those that are not there, and writes them down.
-
-    See memcore.llm.protocol.Model. The same question is never asked twice. ``asked`` has the answers of this talk.
-    """
-
-    def __init__(self, path: Path, provider: CompletionProvider | None = None) -> None:
-        self._path = path
-        self._provider = provider
-        self._left: defaultdict[tuple[str, str], list[Answer]] = defaultdict(list)
-        self._known: dict[str, Answer] = {}
-        self.asked: list[Answer] = []
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-            answer = Answer(**json.loads(line))
-            self._left[answer.run, answer.purpose].append(answer)
-
-    async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
-        digest = hashlib.sha256(request.model_dump_json().encode()).hexdigest()
-        if digest not in self._known:
-            run, purpose = by.run_id or "", by.purpose.rpartition(":")[2]
-            recorded = self._left[run, purpose]
-            answer = recorded.pop(0) if recorded else await self._answered(request, run, purpose, key)
-            self._known[digest] = answer
-            self.asked.append(answer)
-        answer = self._known[digest]
-        return Completion(
-            text=answer.text,
-            is_cut=answer.is_cut,
-            model=self._path.stem,
-            prompt_tokens=answer.prompt_tokens,
-            completion_tokens=answer.completion_tokens,
-        )
-
-    async def _answered(self, request: CompletionRequest, run: str, purpose: str, key: str) -> Answer:
-        if self._provider is None:
-            raise LookupError(f"{self._path.name} has no answer to this {purpose} of {run}: make bench-llm RECORD=1")
-        began = time.perf_counter()
-        completion = await self._provider.complete(request, idempotency_key=key)
-        answer = Answer(
-            run=run,
-            purpose=purpose,
-            text=completion.text,
-            is_cut=completion.is_cut,
-            prompt_tokens=completion.prompt_tokens,
-            completion_tokens=completion.completion_tokens,
-            seconds=round(time.perf_counter() - began, 2),
-        )
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(answer), ensure_ascii=False) + "\n")
-        return answer
+def recorded(path: Path, live: CompletionProvider | None = None) -> RecordedAnswers:
+    """Return a model with the answers of a file, in turn for each turn or session and purpose."""
+    return RecordedAnswers.read(
+        path, name_of=in_turn(lambda by: f"{by.run_id} {by.purpose.rpartition(':')[2]}"), live=live
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,7 +110,7 @@ class Capture:
         return Counter(kind for kind, _, _ in self.kept)
 
 
-async def captured(every: Sequence[Person], model: RecordedModel, urls: LedgerUrls) -> Capture:
+async def captured(every: Sequence[Person], model: RecordedAnswers, urls: LedgerUrls) -> Capture:
     """Let everybody talk, end each session, and judge what is kept."""
     clock, found = StoppedClock(), Capture()
     with closing(Ledger.open(urls, clock=clock)) as ledger:

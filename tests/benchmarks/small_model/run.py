@@ -19,10 +19,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
 from benchmarks.report import show  # noqa: E402
-from benchmarks.small_model.capture import Capture, RecordedModel, answers_of, captured, people  # noqa: E402
+from benchmarks.small_model.capture import Capture, answers_of, captured, people, recorded  # noqa: E402
 from benchmarks.small_model.weights import WEIGHTS  # noqa: E402
 from pydantic import SecretStr  # noqa: E402
 from support.ledger_records import sqlite_urls  # noqa: E402
+from support.recorded_answers import RecordedAnswers  # noqa: E402
 
 from memcore.config.llm import LOCAL_TIMEOUT_SECONDS, LLMConfig  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402
@@ -34,11 +35,11 @@ from workers.stack.local_llm import checked_weights, local_llm  # noqa: E402
 _LOADED_SECONDS = 300.0
 
 
-async def measured(name: str, url: str, key: str | None, answers: Path) -> tuple[Capture, RecordedModel]:
+async def measured(name: str, url: str, key: str | None, answers: Path) -> tuple[Capture, RecordedAnswers]:
     """Let the people talk with the model of a server; its answers are added to a file as they come."""
     timeout = timedelta(seconds=LOCAL_TIMEOUT_SECONDS)
     provider = ServerProvider(url, key=None if key is None else SecretStr(key), model=name, timeout=timeout)
-    model = RecordedModel(answers, provider)
+    model = recorded(answers, provider)
     with tempfile.TemporaryDirectory() as folder:
         urls = sqlite_urls(Path(folder))
         migrate(urls)
@@ -46,17 +47,17 @@ async def measured(name: str, url: str, key: str | None, answers: Path) -> tuple
             found = await captured(people(), model, urls)
         finally:
             await provider.close()
-    if not model.asked:
+    if not model.given:
         raise ConnectionError(f"{url} answers nothing")
     return found, model
 
 
-def figures_of(name: str, found: Capture, model: RecordedModel) -> tuple[list[Figure], list[Target]]:
+def figures_of(name: str, found: Capture, model: RecordedAnswers) -> tuple[list[Figure], list[Target]]:
     """Return the figures of one model."""
-    turns, asked = sum(len(each.turns) for each in people()), model.asked
-    tokens = sum(each.prompt_tokens + each.completion_tokens for each in asked) / turns
-    seconds = sum(each.seconds for each in asked)
-    written = sum(each.completion_tokens for each in asked) / seconds
+    turns, asked = sum(len(each.turns) for each in people()), model.given.values()
+    tokens = sum(each["prompt_tokens"] + each["completion_tokens"] for each in asked) / turns
+    seconds = sum(each["seconds"] for each in asked)
+    written = sum(each["completion_tokens"] for each in asked) / seconds
     kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(found.kinds().items()))
 
     def figure(what: str, unit: str, value: float, note: str = "") -> Figure:
@@ -111,7 +112,7 @@ def main(argv: Sequence[str]) -> int:
         if options.only not in {None, weights.name}:
             continue
         # One that was stopped goes on with the answers that it has.
-        draft = cache / f"{weights.name}.jsonl"
+        draft = cache / f"{weights.name}.json"
         with ExitStack() as stack:
             url, key = (options.url, None) if options.url else stack.enter_context(served(weights.file(cache)))
             found, model = asyncio.run(measured(weights.name, url, key, draft))

@@ -164,7 +164,10 @@ async def test_a_long_reasoning_before_an_answer_makes_it_no_long_answer(
 ) -> None:
     world = await filled(make_maintenance_fixture)
     connect(world)
-    said = "The harbour crane was painted on Monday; Ada asked for the night shift; berth 7 is closed until spring."
+    said = (
+        f"The harbour crane was painted on Monday, {CANARY} 1; Ada asked for the night shift, {CANARY} 2. "
+        f"Berth 7 is closed until spring, {CANARY} 3. La la la."
+    )
     stub.order(Scripted(fault=Fault.SAY, times=None, text=f"<think>{'hm ' * 20_000}</think>\n\n{said}"))
 
     assert isinstance((await maintenance_run(world))[0], Done)

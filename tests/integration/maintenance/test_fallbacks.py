@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 from support.fake_summarizer import FakeSummarizer, said
 from support.fault_injection import AT_CALLS, Crash, Faults, crash_points
-from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
-from support.model_runs import DUAL, LLM, with_model
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    FILLER,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    memory,
+    uid,
+)
+from support.model_runs import DUAL, LLM, leave_incomplete, with_model
 from support.vector_backend import VectorInMemory
 
 from memcore.config.maintenance import ConsolidationApply, ConsolidationConfig, GateConfig
@@ -61,7 +69,7 @@ async def fell_back(
         memory(
             n,
             days_old=60 - n,
-            content=f"We spoke about {n} gardens with {NAMES[n]}. It rained. " + "Y" * 400,
+            content=f"We spoke about {n} gardens with {NAMES[n]}. {FILLER} {FILLER}",
             tags=[f"t{n}"],
             expires_in_days=100 + n,
             **more,
@@ -369,12 +377,13 @@ async def test_a_person_sees_the_new_text_beside_the_old_one_and_adopts_it(
 
 @pytest.mark.parametrize("is_bad", [False, True])
 async def test_the_gate_judges_the_new_text_beside_the_originals(
-    make_maintenance_fixture: MakeMaintenanceFixture, is_bad: bool
+    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch, is_bad: bool
 ) -> None:
+    leave_incomplete(monkeypatch)
     world, model, _ = await fell_back(make_maintenance_fixture, GATED)
     before, asked = await world.snapshot(), len(model.asked)
     model.is_away = False
-    model.script = [said("It rained.")] * 2 if is_bad else []
+    model.script = [said(FILLER)] * 2 if is_bad else []
 
     async def run() -> Run:
         planned = world.plan_run()

@@ -68,7 +68,7 @@ async def filled(urls: LedgerUrls, strategy: str) -> MaintenanceFixture:
     world.model = FakeSummarizer()
     await world.store([memory(1, days_old=3000), lesson_memory(1, days_old=120)])
     await world.store(
-        memory(n, days_old=60 - n, content=f"We spoke about garden {n} again. {FILLER}") for n in range(2, 9)
+        memory(n, days_old=60 - n, content=f"We spoke about garden {n} again. {FILLER} {FILLER}") for n in range(2, 9)
     )
     dense = MemoryCategory.PROCEDURAL
     await world.store(memory(n, days_old=60 - n, category=dense, content=code(n)) for n in range(11, 15))

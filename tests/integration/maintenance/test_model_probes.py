@@ -7,7 +7,7 @@ import pytest
 from support.fake_summarizer import FakeSummarizer, said
 from support.ledger_records import COMPANY
 from support.maintenance_fixture import AGENT, MaintenanceFixture, MakeMaintenanceFixture, memory
-from support.model_runs import LLM, with_model
+from support.model_runs import LLM, leave_incomplete, with_model
 from support.vector_backend import VectorInMemory
 
 from memcore.config.maintenance import GateConfig
@@ -61,8 +61,9 @@ async def ran(
 
 
 async def test_what_the_model_asks_for_and_the_summary_lost_refuses_it(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    leave_incomplete(monkeypatch)
     model = Examiner(answer(*EXAM))
     world, run = await ran(make_maintenance_fixture, model)
     assert run.counts["gate_refused"] == 1
@@ -90,8 +91,9 @@ async def test_what_the_model_asks_for_and_the_summary_lost_refuses_it(
     ],
 )
 async def test_an_answer_of_no_use_leaves_the_other_probes_to_decide(
-    make_maintenance_fixture: MakeMaintenanceFixture, reply: str
+    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch, reply: str
 ) -> None:
+    leave_incomplete(monkeypatch)
     _, plain = await ran(make_maintenance_fixture, Examiner(), ask_model=False)
     _, run = await ran(make_maintenance_fixture, Examiner(reply))
     figures = ("gate_probes", "gate_found_before", "gate_found_after", "gate_refused", "summaries")
@@ -118,8 +120,9 @@ async def test_a_plan_counts_both_questions_and_both_readings(make_maintenance_f
 
 
 async def test_a_model_that_goes_away_between_the_two_is_paid_for_no_answer_twice(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    leave_incomplete(monkeypatch)
     model = Examiner(answer(*EXAM))
     model.script = [None, RetryExhaustedError("connection refused (4 attempts)")]
     policy = LLM.model_copy(update={"gate": GateConfig(ask_model=True)})

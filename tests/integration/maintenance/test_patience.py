@@ -11,6 +11,7 @@ from support.ledger_records import places_due
 from support.maintenance_fixture import (
     AGENT,
     COMPANY,
+    FILLER,
     START,
     MaintenanceFixture,
     MakeMaintenanceFixture,
@@ -55,7 +56,7 @@ async def away(
     world = with_model(make_maintenance_fixture, model, policy)
     model.clock = world.clock
     await world.store(
-        memory(n, days_old=40 - n, content=f"We spoke about {n} gardens. It rained. " + "Y" * 300) for n in range(1, 8)
+        memory(n, days_old=40 - n, content=f"We spoke about {n} gardens. {FILLER} {FILLER}") for n in range(1, 8)
     )
     return world, model
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.fake_summarizer import FakeSummarizer, said
-from support.maintenance_fixture import AGENT, COMPANY, MakeMaintenanceFixture, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, FILLER, MakeMaintenanceFixture, memory, uid
 from support.model_runs import DUAL, LLM, finish, with_model
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, LLMConsolidationConfig
@@ -176,13 +176,46 @@ async def test_an_answer_that_is_too_long_is_asked_for_once_more(
 ) -> None:
     world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
-    fake_summarizer.script = [said("cut in the mid", is_cut=True), said("memory number 1")]
+    fake_summarizer.script = [said("cut in the mid", is_cut=True), None]
 
     await world.maintenance_run()
 
     [summary] = await world.summaries()
-    assert summary.entry.content == "memory number 1"
+    assert summary.entry.content.startswith("In short: memory number 1")
     assert "Your last answer was too long" in fake_summarizer.asked[1].messages[-1].content
+
+
+async def test_what_an_answer_leaves_out_stands_behind_it_word_for_word_with_its_day(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+) -> None:
+    world = with_model(make_maintenance_fixture, fake_summarizer)
+    await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
+    kept = f"Memory number 1 and memory number 3. {FILLER}"
+    fake_summarizer.script = [said(kept)]
+
+    run = await world.maintenance_run()
+
+    [summary] = await world.summaries()
+    day = f"{memory(2, days_old=38).entry.created_at:%Y-%m-%d}"
+    assert summary.entry.content == f"{kept}\n{day}: memory number 2. Little else was said that day."
+    assert run.counts["consolidated"] == 3
+    assert len(fake_summarizer.asked) == 1, "no model is asked again"
+
+
+async def test_an_answer_that_is_completed_to_no_shorter_a_text_replaces_nothing(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+) -> None:
+    world = with_model(make_maintenance_fixture, fake_summarizer)
+    texts = ("The rent is 1,240 euros without heating.", "Mr. Okoro allows no dogs.", "Nadia disliked the tram noise.")
+    await world.store(memory(n, days_old=40 - n, content=text) for n, text in enumerate(texts, start=1))
+    await world.store([memory(9, days_old=2)])
+    before = await world.snapshot()
+    fake_summarizer.script = [said("The rent is 1,240 euros. Mr. Okoro allows no dogs. Nadia disliked the noise.")]
+
+    run = await world.maintenance_run()
+
+    assert run.counts["consolidated"] == 0
+    assert await world.snapshot() == before
 
 
 async def test_a_server_that_refuses_leaves_everything_as_it_is_and_says_so(
@@ -251,9 +284,7 @@ async def test_a_chatty_group_is_shortened_memory_by_memory_and_a_dense_one_need
 ) -> None:
     world = with_model(make_maintenance_fixture, fake_summarizer, DUAL)
     chat = [
-        memory(
-            n, days_old=40 - n, content=f"We spoke about the garden again, visit {n}. Then we had tea. Then it rained."
-        )
+        memory(n, days_old=40 - n, content=f"We spoke about the garden again, visit {n}. {FILLER} {FILLER}")
         for n in range(1, 5)
     ]
     code = [memory(n, days_old=40 - n, category=MemoryCategory.PROCEDURAL, content=_code(n)) for n in range(11, 15)]
@@ -304,16 +335,22 @@ async def test_the_dual_mode_leaves_what_is_younger_than_the_archive_takes(
 async def test_a_group_longer_than_the_prompt_is_cut_into_several(
     make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    caps = LLMConsolidationConfig(max_entry_input_chars=300, max_total_user_content_chars=1000)
+    caps = LLMConsolidationConfig(max_entry_input_chars=400, max_total_user_content_chars=1000)
     policy = LLM.model_copy(update={"llm": caps, "group_max_entries": 20})
     world = with_model(make_maintenance_fixture, fake_summarizer, policy)
-    await world.store(memory(n, days_old=40 - n, content=f"{n}. " + "Z" * 297) for n in range(1, 9))
+    await world.store(
+        memory(n, days_old=40 - n, content=f"We saw {n} gardens. {FILLER} {AND_SO_ON}") for n in range(1, 9)
+    )
 
     await world.maintenance_run()
 
     assert [len(summary.lineage.summary_of) for summary in await world.summaries()] == [3, 3]
     assert await world.live()  # the last one of seven stands alone and waits for the next run
     assert uid(7) in await world.live()
+
+
+#: Makes a memory of 300 characters and more: three go into a prompt of a thousand.
+AND_SO_ON = "It went on like that for the whole of the long afternoon, as it does on most days of that kind."
 
 
 def _code(number: int) -> str:

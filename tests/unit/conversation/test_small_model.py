@@ -1,7 +1,7 @@
 """What a real small model answered about sixty turns, through the capture path: nothing is kept that nobody said."""
 
 import pytest
-from benchmarks.small_model.capture import RecordedModel, answers_of, captured, people
+from benchmarks.small_model.capture import answers_of, captured, people, recorded
 
 from memcore.config.urls import LedgerUrls
 
@@ -11,7 +11,7 @@ LEAST = {"qwen15": (0.85, 0.2), "qwen05": (0.2, 0.03)}
 
 @pytest.mark.parametrize("name", LEAST)
 async def test_a_small_model_makes_nobody_say_what_they_did_not(name: str, sqlite_ledger: LedgerUrls) -> None:
-    found = await captured(people(), RecordedModel(answers_of(name)), sqlite_ledger)
+    found = await captured(people(), recorded(answers_of(name)), sqlite_ledger)
     assert [(text, turn.said) for text, turn in found.inventions] == []
     precision, recall = LEAST[name]
     assert (found.precision >= precision, found.recall >= recall) == (True, True), (found.precision, found.recall)

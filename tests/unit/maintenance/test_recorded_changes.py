@@ -5,7 +5,6 @@ http://127.0.0.1:8080/v1, the answers that are missing, or are of another prompt
 """
 
 import asyncio
-import hashlib
 import json
 import os
 from collections import Counter
@@ -15,9 +14,9 @@ from typing import Any, cast
 
 import pytest
 from support.memories import DAWN, record
+from support.recorded_answers import RecordedAnswers, UnrecordedError
 
 from memcore.config.maintenance import ConsolidationConfig
-from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 from memcore.llm.provider import ServerProvider
 from memcore.maintenance.changes import ChangesService, Verdict
 from memcore.models.memory import MemoryEntry
@@ -25,34 +24,21 @@ from memcore.models.memory import MemoryEntry
 FILE = Path(__file__).parents[2] / "fixtures" / "changes.json"
 
 
-class Recorded:
-    """Answers what a model has answered, and asks the server for the rest."""
+class Recorded(RecordedAnswers):
+    """Answers what a model has answered, and asks the server for the rest; ``kept`` is all that the file holds."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-        self.answers: dict[str, str] = self.kept["answers"]
         url = os.environ.get("MEMTEND_TEST_CHANGES_URL")
-        self._server = ServerProvider(url, model="m", timeout=timedelta(minutes=10)) if url else None
+        server = ServerProvider(url, model="m", timeout=timedelta(minutes=10)) if url else None
+        super().__init__(answers=self.kept["answers"], live=server, keep=self._keep)
 
-    async def ask(self, request: CompletionRequest, *, by: Attribution, key: str) -> Completion:
-        del by
-        asked = "\n".join(message.content for message in request.messages)
-        name = hashlib.sha256(asked.encode()).hexdigest()[:16]
-        if name not in self.answers:
-            if self._server is None:
-                raise NotAskedError
-            answer = await self._server.complete(request, idempotency_key=key)
-            self.answers[name] = answer.text
-            FILE.write_text(json.dumps(self.kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        return Completion(text=self.answers[name], is_cut=False, model="m", prompt_tokens=1, completion_tokens=1)
+    def _keep(self) -> None:
+        FILE.write_text(json.dumps(self.kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     async def close(self) -> None:
-        if self._server is not None:
-            await self._server.close()
-
-
-class NotAskedError(Exception):
-    """The model was not asked about a pair."""
+        if self.live is not None:
+            await self.live.close()
 
 
 def said(text: str, at: datetime) -> MemoryEntry:
@@ -73,7 +59,7 @@ def verdicts(model: Recorded, kind: str) -> Counter[Verdict | None]:
         for old, new in model.kept[kind]:
             try:
                 verdict = runner.run(service.verdict(model, said(old, DAWN), said(new, DAWN + timedelta(days=40))))
-            except NotAskedError:
+            except UnrecordedError:
                 continue
             found[verdict] += 1
         runner.run(model.close())
