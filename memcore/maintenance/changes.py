@@ -59,7 +59,7 @@ from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive
 PURPOSE = "system:memory:changes"
 
 #: Raise it with any change of the prompt, or of which verdicts count: all memories are then compared anew.
-VERSION = "changes-1"
+VERSION = "changes-2"
 
 #: Characters of a memory that the model reads.
 MAX_INPUT_CHARS = 1_000
@@ -81,7 +81,17 @@ _NO_STATEMENTS = (CONSOLIDATED_TAG, COMPRESSED_TAG, SUPERSEDED_TAG)
 _SELF = frozenset({"i", "me", "my", "mine", "we", "our", "us", "user", "ich", "wir", "mein", "je", "yo", "ik"})
 
 #: The first word of a text but for an article.
-_FIRST_WORD = re.compile(r"\W*(?:(?:the|a|an|der|die|das|le|la|el|de|het)\s+)?([^\W\d_]+)", re.IGNORECASE)
+_FIRST_WORD = re.compile(
+    r"\W*(?:(?:the|a|an|der|die|das|le|la|les|el|los|las|il|gli|de|het)\s+)?([^\W\d_]+)", re.IGNORECASE
+)
+
+#: What narrows the word before it: "the recipe for the glaze", "der Kurs am Samstag", "el puerto del servicio".
+_NARROWED = re.compile(
+    r"\S*\s+(?:of|for|in|on|at|from|with|near|von|vom|für|im|am|an|auf|aus|mit|bei|zu[mr]?|du|des?|pour|dans|sur|aux?|"
+    r"avec|chez|del|para|con|por|del(?:l[ao])?|nell?[ao]?|per|d[aeo]s?|em|n[ao]s?|com|van|voor|op|bij|met|для|на|из|от|со)"
+    r"\s+((?:\S+\s*){1,2})",
+    re.IGNORECASE,
+)
 
 #: A text that begins with what somebody has: "Ada's office".
 _OWNED = re.compile(r"\W*(?:the\s+)?[^\W\d_]+['\u2019]s\s+([^\W\d_]+)", re.IGNORECASE)
@@ -127,18 +137,19 @@ class ChangeAnswer(Frozen):
     then: str
     now: str
 
-    def verdict(self, new: str) -> Verdict:
+    def verdict(self, old: str, new: str) -> Verdict:
         """Return what holds of a pair: a model says what is so, and not whether that is another thing.
 
         An answer that only adds to the earlier one, or leaves out of it, is none that replaced it. One that does not
-        stand in the later memory is nobody's.
+        stand in the later memory is nobody's. A question in words of the later memory alone is none that the earlier
+        one answers: who was born in Turin and lives in Graz has not moved.
         """
         then, now = (frozenset(Tokenizer.words(text)) for text in (self.then, self.now))
         if not then or not now or then <= now or now <= then:
             return Verdict.BOTH_HOLD
-        said = bare(_tokenizer.terms(self.now))
-        is_said = not now.isdisjoint(_ENDED) or not said.isdisjoint(_tokenizer.terms(new))
-        return Verdict.SUPERSEDES if is_said else Verdict.UNSURE
+        asked, said, earlier, later = (bare(_tokenizer.terms(text)) for text in (self.question, self.now, old, new))
+        is_said = not now.isdisjoint(_ENDED) or not said.isdisjoint(later)
+        return Verdict.SUPERSEDES if is_said and asked & later <= earlier else Verdict.UNSURE
 
 
 #: Pairs, and how they are to be read.
@@ -196,6 +207,15 @@ def is_of_one_subject(one: str, other: str) -> bool:
     return not theirs.isdisjoint(_tokenizer.terms(first)) or not mine.isdisjoint(_tokenizer.terms(second))
 
 
+def _begins_with_known(old: str, new: str) -> bool:
+    """Return whether what a later text begins with, and what narrows it, stands in the earlier one; or both say "I"."""
+    first, known = _FIRST_WORD.match(new), frozenset(_tokenizer.terms(old))
+    if first is None or known.isdisjoint(_tokenizer.terms(first[1])):
+        return {_first_word(old), _first_word(new)} <= _SELF
+    narrowed = _NARROWED.match(new, first.end())
+    return narrowed is None or known.issuperset(_tokenizer.terms(narrowed[1])[:1])
+
+
 def _first_word(text: str) -> str:
     match = _FIRST_WORD.match(text)
     return "" if match is None else fold(match[1])
@@ -205,8 +225,8 @@ def may_be_replaced(old: MemoryEntry, new: MemoryEntry, *, kept_tags: Sequence[s
     """Return whether a model's verdict alone may let one memory supersede another; else a person decides.
 
     Not what people pinned or gave a key, nor what another source said, or said with more confidence. What an agent
-    concluded does not replace what it was told, what Ada's brother does not what Ada does, and a text about an earlier
-    time not one of today.
+    concluded does not replace what it was told, what Ada's brother does not what Ada does, the port of the metrics not
+    the port, and a text about an earlier time not one of today.
     """
     protected = {*PROTECTED_FROM_CONSOLIDATION, *kept_tags} - {DISTILLATION}
     concluded = {DISTILLATION, SELF_EDITED_TAG}
@@ -218,6 +238,7 @@ def may_be_replaced(old: MemoryEntry, new: MemoryEntry, *, kept_tags: Sequence[s
         and old.metadata.source == new.metadata.source
         and old.metadata.confidence <= new.metadata.confidence
         and not is_of_less
+        and _begins_with_known(old.content, new.content)
         and (owned is None or fold(owned[1]) in Tokenizer.words(old.content))
         and _PAST.search(fold(new.content)) is None
         and not (years and max(years) < old.created_at.year)
@@ -426,7 +447,9 @@ class ChangesService:
         )
         by = Attribution(company=self.company, agent_id=new.agent_id, run_id=None, purpose=PURPOSE)
         try:
-            return (await ask_structured(model, request, ChangeAnswer, by=by, key=key)).verdict(new.content)
+            return (await ask_structured(model, request, ChangeAnswer, by=by, key=key)).verdict(
+                old.content, new.content
+            )
         except MalformedAnswerError:
             return Verdict.BOTH_HOLD
         except BudgetExceededError:

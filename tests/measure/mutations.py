@@ -218,6 +218,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ("return again if again in {None, Verdict.SUPERSEDES} else Verdict.UNSURE", "return verdict"),
         ("and old.metadata.source == new.metadata.source", "and True"),
         ("and _PAST.search(fold(new.content)) is None", "and True"),
+        ("and _begins_with_known(old.content, new.content)", "and True"),
+        (
+            "return Verdict.SUPERSEDES if is_said and asked & later <= earlier else Verdict.UNSURE",
+            "return Verdict.SUPERSEDES if is_said else Verdict.UNSURE",
+        ),
         (
             "likely = [each for each in found if _is_older(each, new) and (each.id, new.id) not in known]",
             "likely = [each for each in found if _is_older(each, new)]",
@@ -671,6 +676,9 @@ MUTANTS: tuple[Mutant, ...] = (
             "return Guard.ASKED if _is_asked(candidate.evidence_quote, user_text) else None",
         ),
         ("if cues.SUPPOSED.search(plain(sentence)):", "if False:"),
+        ("elif _is_hearsay(candidate, user_text):", "elif False:"),
+        ("if is_beside and own_words(quote, reported) is None:", "if False:"),
+        ("if not Words(before).shared_with(Words(candidate.subject)):", "if True:"),
         ("own = without_quoted(user_text)", "own = user_text"),
         ("return not marks and len(passage.split()) < _WORDS_OF_A_PASSAGE", "return False"),
         ("if not (isinstance(value, int) and value > LARGEST_LIMITS.get(name, value))", "if True"),

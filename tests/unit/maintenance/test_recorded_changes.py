@@ -82,7 +82,7 @@ def verdicts(model: Recorded, kind: str) -> Counter[Verdict | None]:
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Counter[Verdict | None]]:
-    return {kind: verdicts(Recorded(), kind) for kind in ("changes", "both_hold")}
+    return {kind: verdicts(Recorded(), kind) for kind in ("changes", "both_hold", "unseen_changes", "unseen_both_hold")}
 
 
 def test_most_changes_are_noticed(found: dict[str, Counter[Verdict | None]]) -> None:

@@ -1,0 +1,77 @@
+"""Facts of people and what is said after them, in other words: what reconciliation makes of it, with a real model."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import yaml
+
+from memcore.config.conversation import ConversationConfig
+from memcore.conversation.extraction import Asker
+from memcore.conversation.reconciliation import reconcile
+from memcore.llm.protocol import Model
+from memcore.models.conversation import Fact
+from support.ledger_records import COMPANY, StoppedClock
+from support.repository import ROOT
+
+FOLDER = ROOT / "tests" / "fixtures" / "fact_changes"
+
+_NOW = StoppedClock().now
+
+#: Who says what, in people.yaml: what is known, what replaces it, and what stands beside it.
+Told = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What became of what a person is known by when something new was said.
+
+    Attributes:
+        new: the new fact, as the file has it.
+        is_change: whether it replaces one of them.
+        noticed: whether that one was superseded.
+        wrong: what was superseded and holds, as the file has it.
+    """
+
+    new: str
+    is_change: bool
+    noticed: bool
+    wrong: tuple[str, ...]
+
+
+def people(kind: str) -> list[list[Told]]:
+    """Return the cases of each person, of one part of the file."""
+    found: dict[str, Any] = yaml.safe_load((FOLDER / "people.yaml").read_text(encoding="utf-8"))
+    return list(found[kind])
+
+
+def fact_of(line: str, *, day: int) -> Fact:
+    """Return a fact that was said on a day."""
+    category, subject, predicate, object_, quote = (part.strip() for part in line.split("|"))
+    times = dict.fromkeys(("created_at", "last_referenced_at", "changed_at"), _NOW + timedelta(days=day))
+    values = {"category": category, "subject": subject, "predicate": predicate, "object": object_}
+    # The line is the id: answers name facts by their places.
+    given = {"fact_id": line, "evidence_quote": quote, "version": 1, "session_id": "s", **values, **times}
+    return Fact.model_validate(given)
+
+
+async def judged(model: Model, every: Sequence[Sequence[Told]]) -> list[Judged]:
+    """Let each person say each new thing alone, while all that is known of that person holds."""
+    return [await _judged(model, told, cases) for cases in every for told in _new(cases)]
+
+
+def _new(cases: Sequence[Told]) -> Iterator[tuple[str, str]]:
+    for case in cases:
+        yield case["change"], case["then"]
+        yield case["beside"], ""
+
+
+async def _judged(model: Model, told: tuple[str, str], cases: Sequence[Told]) -> Judged:
+    new, replaced = told
+    asker = Asker(model=model, config=ConversationConfig(), company=COMPANY, agent_id="ada", run_id=new)
+    known = [fact_of(case["then"], day=place) for place, case in enumerate(cases)]
+    found = await reconcile(asker, [fact_of(new, day=40)], (), known_facts=known, known_rules=())
+    superseded = found.commit.superseded
+    wrong = tuple(sorted(superseded.keys() - {replaced}))
+    return Judged(new=new, is_change=bool(replaced), noticed=replaced in superseded, wrong=wrong)
