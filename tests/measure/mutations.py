@@ -214,14 +214,25 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "changes",
-        ("if not may_be_replaced(old, new, kept_tags=[self.core_tag]):", "if False:"),
+        ("is_possible = may_be_replaced(old, new, kept_tags=[self.core_tag])", "is_possible = True"),
         ("return again if again in {None, Verdict.SUPERSEDES} else Verdict.UNSURE", "return verdict"),
         ("and old.metadata.source == new.metadata.source", "and True"),
-        ("and _PAST.search(fold(new.content)) is None", "and True"),
-        ("and _begins_with_known(old.content, new.content)", "and True"),
         (
-            "return Verdict.SUPERSEDES if is_said and asked & later <= earlier else Verdict.UNSURE",
-            "return Verdict.SUPERSEDES if is_said else Verdict.UNSURE",
+            "return _PAST.search(fold(new)) is None and not (years and max(years) < year)",
+            "return not (years and max(years) < year)",
+        ),
+        (
+            "return is_of_the_same and _begins_with_known(old, new) and is_of_today(new, year=year)",
+            "return is_of_the_same and is_of_today(new, year=year)",
+        ),
+        ("return Verdict.SUPERSEDES if is_said and is_asked else Verdict.UNSURE", "return Verdict.SUPERSEDES"),
+        (
+            "is_asked = not telling.isdisjoint(earlier) and asked & later <= earlier",
+            "is_asked = asked & later <= earlier",
+        ),
+        (
+            "is_asked = not telling.isdisjoint(earlier) and asked & later <= earlier",
+            "is_asked = not telling.isdisjoint(earlier)",
         ),
         (
             "likely = [each for each in found if _is_older(each, new) and (each.id, new.id) not in known]",
@@ -676,6 +687,12 @@ MUTANTS: tuple[Mutant, ...] = (
             "return Guard.ASKED if _is_asked(candidate.evidence_quote, user_text) else None",
         ),
         ("if cues.SUPPOSED.search(plain(sentence)):", "if False:"),
+        ("found += [each] if await _change(asker, *pair) is Verdict.SUPERSEDES else []", "found += [each]"),
+        (
+            "pair = (new, each) if each.created_at > new.created_at else (each, new)",
+            "pair = (each, new)",
+        ),
+        ("is_possible = is_of_today(new.evidence_quote, year=old.created_at.year)", "is_possible = True"),
         ("elif _is_hearsay(candidate, user_text):", "elif False:"),
         ("if is_beside and own_words(quote, reported) is None:", "if False:"),
         ("if not Words(before).shared_with(Words(candidate.subject)):", "if True:"),

@@ -17,9 +17,10 @@ import pytest
 from support.memories import DAWN, record
 
 from memcore.config.maintenance import ConsolidationConfig
+from memcore.llm.changes import Verdict
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 from memcore.llm.provider import ServerProvider
-from memcore.maintenance.changes import ChangesService, Verdict
+from memcore.maintenance.changes import ChangesService
 from memcore.models.memory import MemoryEntry
 
 FILE = Path(__file__).parents[2] / "fixtures" / "changes.json"
