@@ -86,14 +86,20 @@ def found() -> dict[str, Counter[Verdict | None]]:
     return {kind: verdicts(Recorded(), kind) for kind in ("changes", "both_hold", "unseen_changes", "unseen_both_hold")}
 
 
-def test_most_changes_are_noticed(found: dict[str, Counter[Verdict | None]]) -> None:
-    """Superseded, or shown to a person: 17 and 32 of 60."""
-    changes = found["changes"]
+@pytest.mark.parametrize(("kind", "superseded", "total"), [("changes", 13, 60), ("unseen_changes", 5, 26)])
+def test_most_changes_are_noticed(
+    found: dict[str, Counter[Verdict | None]], kind: str, superseded: int, total: int
+) -> None:
+    """Superseded, or shown to a person: 13 and 36 of 60, and 5 and 17 of 26 that no rule was made for."""
+    changes = found[kind]
     noticed = changes[Verdict.SUPERSEDES] + changes[Verdict.UNSURE]
-    assert noticed >= 0.8 * changes.total() == 48, changes
+    assert changes[Verdict.SUPERSEDES] >= superseded
+    assert noticed >= 0.8 * total == 0.8 * changes.total(), changes
 
 
 def test_what_holds_is_hardly_ever_superseded(found: dict[str, Counter[Verdict | None]]) -> None:
-    """Three of 64; the target, one in fifty, is missed by so small a model."""
-    both = found["both_hold"]
-    assert both[Verdict.SUPERSEDES] <= 3 < both.total() == 64, both
+    """None of 64, and one of 26 that no rule was made for: one in fifty is met by both together."""
+    both = found["both_hold"] + found["unseen_both_hold"]
+    assert found["both_hold"][Verdict.SUPERSEDES] == 0
+    assert both[Verdict.SUPERSEDES] <= 0.02 * both.total(), both
+    assert both.total() == 90
