@@ -25,6 +25,14 @@ _FIRST_WORD = re.compile(
     r"\W*(?:(?:the|a|an|der|die|das|le|la|les|el|los|las|il|gli|de|het)\s+)?([^\W\d_]+)", re.IGNORECASE
 )
 
+#: What narrows the word before it: "the recipe for the glaze", "der Kurs am Samstag", "el bar del puerto".
+_NARROWED = re.compile(
+    r"\S*\s+(?:of|for|in|on|at|from|with|near|von|vom|für|im|am|an|auf|aus|mit|bei|zu[mr]?|du|des?|pour|dans|sur|aux?|"
+    r"avec|chez|del|para|con|por|del(?:l[ao])?|nell?[ao]?|per|d[aeo]s?|em|n[ao]s?|com|van|voor|op|bij|met|для|на|из|от)"
+    r"\s+((?:\S+\s*){1,2})",
+    re.IGNORECASE,
+)
+
 #: A text that begins with what somebody has: "Ada's office".
 _OWNED = re.compile(r"\W*(?:the\s+)?[^\W\d_]+['\u2019]s\s+([^\W\d_]+)", re.IGNORECASE)
 
@@ -141,10 +149,12 @@ def is_of_one_subject(one: str, other: str) -> bool:
 
 
 def _begins_with_known(old: str, new: str) -> bool:
-    """Return whether what a later text begins with stands in the earlier one, or both say "I"."""
-    first = _first_word(new)
-    is_self = {_first_word(old), first} <= _SELF
-    return is_self or not frozenset(_tokenizer.terms(old)).isdisjoint(_tokenizer.terms(first))
+    """Return whether what a later text begins with, and what narrows it, stands in the earlier one; or both say "I"."""
+    first, known = _FIRST_WORD.match(new), frozenset(_tokenizer.terms(old))
+    if first is None or known.isdisjoint(_tokenizer.terms(first[1])):
+        return {_first_word(old), _first_word(new)} <= _SELF
+    narrowed = _NARROWED.match(new, first.end())
+    return narrowed is None or known.issuperset(_tokenizer.terms(narrowed[1])[:1])
 
 
 def _first_word(text: str) -> str:

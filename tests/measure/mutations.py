@@ -126,6 +126,12 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "answers",
+        ("found += [each] if await _change(asker, *pair) is Verdict.SUPERSEDES else []", "found += [each]"),
+        (
+            "pair = (new, each) if each.created_at > new.created_at else (each, new)",
+            "pair = (each, new)",
+        ),
+        ("is_possible = is_of_today(new.evidence_quote, year=old.created_at.year)", "is_possible = True"),
         ("if not any(isinstance(given.get(name), list | tuple) for name in forms):", "if False:"),
         ("if refused and not any(entries for entries, _ in read.values()):", "if False:"),
         ("if not scanner.is_cut and scanner.at < len(text):", "if scanner.at < len(text):"),
@@ -225,6 +231,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "return is_of_the_same and _begins_with_known(old, new) and is_of_today(new, year=year)",
             "return is_of_the_same and is_of_today(new, year=year)",
         ),
+        ("return narrowed is None or known.issuperset(_tokenizer.terms(narrowed[1])[:1])", "return True"),
         ("return Verdict.SUPERSEDES if is_said and is_asked else Verdict.UNSURE", "return Verdict.SUPERSEDES"),
         (
             "is_asked = not telling.isdisjoint(earlier) and asked & later <= earlier",
@@ -687,12 +694,6 @@ MUTANTS: tuple[Mutant, ...] = (
             "return Guard.ASKED if _is_asked(candidate.evidence_quote, user_text) else None",
         ),
         ("if cues.SUPPOSED.search(plain(sentence)):", "if False:"),
-        ("found += [each] if await _change(asker, *pair) is Verdict.SUPERSEDES else []", "found += [each]"),
-        (
-            "pair = (new, each) if each.created_at > new.created_at else (each, new)",
-            "pair = (each, new)",
-        ),
-        ("is_possible = is_of_today(new.evidence_quote, year=old.created_at.year)", "is_possible = True"),
         ("elif _is_hearsay(candidate, user_text):", "elif False:"),
         ("if is_beside and own_words(quote, reported) is None:", "if False:"),
         ("if not Words(before).shared_with(Words(candidate.subject)):", "if True:"),

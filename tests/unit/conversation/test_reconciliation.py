@@ -305,6 +305,14 @@ async def test_what_was_said_later_is_not_replaced_but_replaces() -> None:
     assert found.commit.superseded == {"tea": "new"}
 
 
+async def test_of_two_facts_the_one_that_was_said_first_is_the_earlier_one() -> None:
+    later = fact("later", "I only drink juice", "juice", at=LATER)
+    model = TableModel(script=[{"facts": [verdict("supersede", 1)]}])
+    await reconciled([NEW], known_facts=[later], model=model)
+    earlier, _, last = model.asked[1].messages[1].content.partition('is="later"')
+    assert ("I prefer water now" in earlier, "juice" in last) == (True, True)
+
+
 async def test_what_one_new_fact_replaces_is_not_bumped_by_another() -> None:
     other = fact("other", "tea, tea", "Tea time")
     answer = {"facts": [verdict("supersede", 1), verdict("bump", 1, number=2)]}

@@ -86,11 +86,11 @@ def found() -> dict[str, Counter[Verdict | None]]:
     return {kind: verdicts(Recorded(), kind) for kind in ("changes", "both_hold", "unseen_changes", "unseen_both_hold")}
 
 
-@pytest.mark.parametrize(("kind", "superseded", "total"), [("changes", 13, 60), ("unseen_changes", 5, 26)])
+@pytest.mark.parametrize(("kind", "superseded", "total"), [("changes", 13, 60), ("unseen_changes", 4, 26)])
 def test_most_changes_are_noticed(
     found: dict[str, Counter[Verdict | None]], kind: str, superseded: int, total: int
 ) -> None:
-    """Superseded, or shown to a person: 13 and 36 of 60, and 5 and 17 of 26 that no rule was made for."""
+    """Superseded, or shown to a person: 13 and 36 of 60, and 4 and 18 of 26 that no rule was made for."""
     changes = found[kind]
     noticed = changes[Verdict.SUPERSEDES] + changes[Verdict.UNSURE]
     assert changes[Verdict.SUPERSEDES] >= superseded
