@@ -1,7 +1,8 @@
 """Facts of people and what is said after them, in other words: what reconciliation makes of it, with a real model.
 
-Qwen2.5-Coder-1.5B-Instruct (Q4) says of every new fact that it replaces what it is shown, so that it is not asked: all
-that is shown is taken as replaced. Its answers to the question about each pair are recorded.
+Qwen2.5-Coder-1.5B-Instruct (Q4), asked about all at once, said of five new facts out of five that they replace what is
+known. So it is not asked that: all that is shown is taken as replaced. Its answers about pairs are recorded, of five
+people so far.
 """
 
 import json
@@ -19,9 +20,12 @@ from memcore.llm.protocol import Attribution, Completion, CompletionRequest, Mod
 from memcore.models.conversation import Fact
 from support.fake_summarizer import said
 from support.ledger_records import COMPANY, StoppedClock
+from support.recorded_answers import RecordedAnswers
 from support.repository import ROOT
 
 FOLDER = ROOT / "tests" / "fixtures" / "fact_changes"
+
+ANSWERS = FOLDER / "answers.json"
 
 _NOW = StoppedClock().now
 
@@ -77,6 +81,17 @@ def fact_of(line: str, *, day: int) -> Fact:
     # The line is the id: answers name facts by their places.
     given = {"fact_id": line, "evidence_quote": quote, "version": 1, "session_id": "s", **values, **times}
     return Fact.model_validate(given)
+
+
+async def replayed(kind: str) -> list[Judged]:
+    """Return what the recorded answers make of people; those whose pairs were not all asked about are left out."""
+    found: list[Judged] = []
+    for cases in people(kind):
+        try:
+            found += await judged(RecordedAnswers.read(ANSWERS), [cases])
+        except LookupError:
+            continue
+    return found
 
 
 async def judged(model: Model, every: Sequence[Sequence[Told]]) -> list[Judged]:

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from benchmarks.figure import Figure, Target
 from benchmarks.stack import open_home, policy_of
-from support.fact_changes import FOLDER, judged, people
+from support.fact_changes import ANSWERS, Judged, judged, people, replayed
 from support.ledger_records import sqlite_urls
 from support.recorded_answers import RecordedAnswers
 
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate
 from memcore.llm.accounting import create_model
+from memcore.llm.protocol import Model
 
 
 def replacing() -> tuple[list[Figure], list[Target]]:
@@ -27,8 +28,7 @@ def replacing() -> tuple[list[Figure], list[Target]]:
         migrate(urls)
         with closing(Ledger.open(urls)) as ledger:
             live = create_model(stack.settings, policy_of(stack.settings), ledger)
-            model = RecordedAnswers.read(FOLDER / "answers.json", live=live)
-            found = asyncio.run(judged(model, [*people("seen"), *people("unseen")]))
+            found = asyncio.run(_found(live))
     changes = [each for each in found if each.is_change]
     wrong = sum(bool(each.wrong) for each in found) / len(found)
     return [], [
@@ -39,3 +39,9 @@ def replacing() -> tuple[list[Figure], list[Target]]:
         ),
         Target(name=f"of {len(found)} new facts, superseded what holds", values=[wrong], wanted=0.02, at_most=True),
     ]
+
+
+async def _found(live: Model | None) -> list[Judged]:
+    if live is None:
+        return [*await replayed("seen"), *await replayed("unseen")]
+    return await judged(RecordedAnswers.read(ANSWERS, live=live), [*people("seen"), *people("unseen")])
