@@ -89,8 +89,9 @@ class ChangeAnswer(Frozen):
         asked, said, earlier, later = (bare(_tokenizer.terms(text)) for text in (self.question, self.now, old, new))
         is_said = not now.isdisjoint(_ENDED) or not said.isdisjoint(later)
         telling = asked - _SELF - frozenset(_tokenizer.terms(subject))
-        is_asked = not telling.isdisjoint(earlier) and asked & later <= earlier
-        return Verdict.SUPERSEDES if is_said and is_asked else Verdict.UNSURE
+        is_asked = not telling.isdisjoint(earlier)
+        is_of_new = not asked & later <= earlier
+        return Verdict.SUPERSEDES if is_said and is_asked and not is_of_new else Verdict.UNSURE
 
 
 #: Pairs, and how they are to be read.
@@ -168,8 +169,8 @@ def may_replace(old: str, new: str, *, year: int) -> bool:
     What Ada's brother does is not what Ada does, and the port of the metrics is not the port.
     """
     owned = _OWNED.match(new)
-    is_of_the_same = owned is None or fold(owned[1]) in Tokenizer.words(old)
-    return is_of_the_same and _begins_with_known(old, new) and is_of_today(new, year=year)
+    is_of_another = owned is not None and fold(owned[1]) not in Tokenizer.words(old)
+    return not is_of_another and _begins_with_known(old, new) and is_of_today(new, year=year)
 
 
 def is_of_today(new: str, *, year: int) -> bool:

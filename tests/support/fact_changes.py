@@ -30,7 +30,7 @@ ANSWERS = FOLDER / "answers.json"
 _NOW = StoppedClock().now
 
 #: Who says what, in people.yaml: what is known, what replaces it, and what stands beside it.
-Told = Mapping[str, str]
+Case = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Judged:
     wrong: tuple[str, ...]
 
 
-def people(kind: str) -> list[list[Told]]:
+def people(kind: str) -> list[list[Case]]:
     """Return the cases of each person, of one part of the file."""
     found: dict[str, Any] = yaml.safe_load((FOLDER / "people.yaml").read_text(encoding="utf-8"))
     return list(found[kind])
@@ -94,19 +94,19 @@ async def replayed(kind: str) -> list[Judged]:
     return found
 
 
-async def judged(model: Model, every: Sequence[Sequence[Told]]) -> list[Judged]:
+async def judged(model: Model, every: Sequence[Sequence[Case]]) -> list[Judged]:
     """Let each person say each new thing alone, while all that is known of that person holds."""
-    return [await _judged(model, told, cases) for cases in every for told in _new(cases)]
+    return [await _judged(model, case, cases) for cases in every for case in _new(cases)]
 
 
-def _new(cases: Sequence[Told]) -> Iterator[tuple[str, str]]:
+def _new(cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
     for case in cases:
         yield case["change"], case["then"]
         yield case["beside"], ""
 
 
-async def _judged(model: Model, told: tuple[str, str], cases: Sequence[Told]) -> Judged:
-    new, replaced = told
+async def _judged(model: Model, new_and_old: tuple[str, str], cases: Sequence[Case]) -> Judged:
+    new, replaced = new_and_old
     asker = Asker(model=AllReplaced(model), config=ConversationConfig(), company=COMPANY, agent_id="ada", run_id=new)
     known = [fact_of(case["then"], day=place) for place, case in enumerate(cases)]
     found = await reconcile(asker, [fact_of(new, day=40)], (), known_facts=known, known_rules=())
