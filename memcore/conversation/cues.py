@@ -24,6 +24,7 @@ _PARTS = {
     # There, or as a request in so many words. English has one form for "and forget it" and "to forget it".
     "asked": r"""(?:<open>|\b(?:can|could|would|will) you (?:please )?|\b(?:want|need|like) you to (?:please )?
         |\byou (?:should|must|can|may|have to) (?:please )?|\blet(?:'s| us) (?:just )?)""",
+    "whose": "(?:my |our |the |mon |ma |mes |le |la |mi |mis |el )?",
     "polite": """(?:please|pls|kindly|just|now|bitte|s'il te plaît|s'il vous plaît|por favor|per favore|пожалуйста
         |من فضلك|رجاء|لطفا)""",
     # Words of the same sentence.
@@ -291,6 +292,25 @@ SUPPOSED = phrases(
     ^\W*(?:تخيل|افترض|لنفترض)|لو (?:كنت|كان عندي|كان لدي)
     もし.*(?:たら|なら|れば)|仮に|と仮定
     假如|假设|假設|要是我|如果我是|想象一下
+    """
+)
+
+#: What says that others say something; what they say follows, in Japanese it stands before.
+REPORTED = phrases(
+    r"""
+    (?<!\bi )(?<!\bwe )(?<!\byou )(?:says?|said|claims?|claimed|insists?|insisted|thinks?|believes?)(?: that)?
+    according to <whose>\w+
+    (?<!\bich )(?:sagte?|behauptete?t?|meinte?|sagt|meint)(?:,? dass)?|laut (?:mein|dein|sein|ihr|unser|de)\w* \w+
+    (?<!\b[jt]'ai )(?<!\bavons )(?:dit|disent|prétend|prétendent|affirme|affirment)(?<!j'affirme)(?: qu(?:e\b|'))?
+        |(?:selon|d'après) <whose>\w+
+    (?:dice|dicen|dijo|dijeron|afirma|afirman)(?: que)?|según <whose>\w+
+    (?<!\bho )(?<!\babbiamo )(?:dice|dicono|detto|sostiene|sostengono|afferma|affermano)(?: ch(?:e\b|'))?
+        |secondo (?:il mio|la mia|il|la|lui|lei)\b \w*
+    (?<!\beu )(?:diz|dizem|disse|disseram|alega|afirma)(?: que)?|segundo (?:o|a|meu|minha)\b \w+
+    (?<!\bя )(?:говорит|говорят|сказал|сказала|сказали|утверждает|утверждают)(?:,? что)?|по словам \w+
+    (?:يقول|تقول|يقولون|قال|قالت|قالوا|يزعم|تزعم|يدعي|تدعي)(?: (?:ان|بان))?
+    と(?:言|い)(?:って(?:い|る|た)|われ)\w*|によると
+    声称|聲稱|据说|據說|(?<![我们們小听聽解传傳])[说說](?=[我他她这這那])
     """
 )
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from memcore.conversation import cues
 from memcore.conversation.quotes import own_words, without_quoted
 from memcore.conversation.words import Words, plain, stands_in
+from memcore.embedding.bm25 import Tokenizer
 from memcore.ledger.conversation.turns import Control
 from memcore.llm.grounding import Grounds
 from memcore.models.conversation import (
@@ -68,6 +69,7 @@ class Guard(StrEnum):
     UNGROUNDED = "not_in_turn"
     SECRET = "holds_secret"  # noqa: S105  # the name of a guard
     TURN_SCOPED = "turn_scoped"
+    HEARSAY = "said_by_others"
     FRAGILE = "fragile_self_belief"
     HELD_CATEGORY = "held_category"
     SESSION_CATEGORY = "session_category"
@@ -87,6 +89,7 @@ _VERDICTS = {
     Guard.UNGROUNDED: (WriteDecision.DROP, "it says what the turn does not"),
     Guard.SECRET: (WriteDecision.DROP, "it seems to hold a password or a key"),
     Guard.TURN_SCOPED: (WriteDecision.DROP, "it holds for this turn or this day alone"),
+    Guard.HEARSAY: (WriteDecision.REQUIRE_REPETITION, "what others say is kept once the person says it again"),
     Guard.FRAGILE: (
         WriteDecision.REQUIRE_REPETITION,
         "what people say against themselves is kept once they say it again",
@@ -180,6 +183,23 @@ def _is_asked(quote: str, text: str) -> bool:
     return False
 
 
+def _is_hearsay(candidate: SemanticCandidate, text: str) -> bool:
+    """Whether a quote stands in what the person says that others say: of themselves they know, and of health."""
+    quote = plain(candidate.evidence_quote)
+    for sentence in map(plain, _WITH_MARK.findall(text)):
+        report = cues.REPORTED.search(sentence)
+        if report is None or candidate.category is FactCategory.HEALTH or own_words(quote, sentence) is None:
+            continue
+        before, behind = sentence[: report.start()], sentence[report.end() :].lstrip(" ,:\u3001\uff0c")
+        reported = _PAUSE.split(behind)[0] if Tokenizer.words(behind) else before
+        is_beside = own_words(quote, before) is not None or own_words(quote, behind) is not None
+        if is_beside and own_words(quote, reported) is None:
+            continue
+        if not Words(before).shared_with(Words(candidate.subject)):
+            return True
+    return False
+
+
 def _is_grounded(candidate: Candidate, turn: Grounds, grounds: Grounds) -> bool:
     """Whether the person says what a fact or a rule says, whatever its quote is, and the turn does not deny it."""
     if isinstance(candidate, ProceduralCandidate):
@@ -196,6 +216,8 @@ def after_policy(candidate: Candidate, decision: Decision, *, user_text: str) ->
     around = plain(_around(candidate.evidence_quote, user_text))
     if isinstance(candidate, ProceduralCandidate):
         guard = _procedural(candidate, decision, around)
+    elif _is_hearsay(candidate, user_text):
+        guard = Guard.HEARSAY
     else:
         guard = _semantic(candidate, decision, around)
     if guard is None:

@@ -1,7 +1,8 @@
 """What becomes of new facts and rules beside those that are known: said again, replaced, or kept beside them.
 
 What can be decided without a model is decided here. The model is asked about the rest, in one question, outside of any
-transaction: the commit is fenced by the owner's version, and who comes late decides anew.
+transaction: the commit is fenced by the owner's version, and who comes late decides anew. That a fact is replaced is
+asked once more of the two alone: small models say so of everything.
 """
 
 from collections import Counter
@@ -13,11 +14,13 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from memcore.conversation.entries import searched_text
 from memcore.conversation.extraction import Asker, Number, one_line, read_lists
 from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import MalformedAnswerError
 from memcore.ledger.conversation.identity import identity_of, normalised, slot_of
 from memcore.ledger.conversation.memory import Commit, Embedded
+from memcore.llm.changes import SYSTEM, ChangeAnswer, Verdict, agreed, is_of_today
 from memcore.models.base import Frozen
 from memcore.models.conversation import (
     MAX_CANDIDATES,
@@ -30,8 +33,8 @@ from memcore.models.conversation import (
 )
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
-#: The purpose that the account names.
-PURPOSE = "system:memory:conversation:reconcile"
+#: The purposes that the account names.
+PURPOSE, PURPOSE_CHANGE = "system:memory:conversation:reconcile", "system:memory:conversation:change"
 
 #: From this share of common words on, two records of the same subject, predicate and object say the same.
 SAME_FROM = 0.85
@@ -39,6 +42,9 @@ SAME_FROM = 0.85
 #: Most known facts or rules that the model is shown beside a new one, the most similar ones; and beside all together,
 #: so that the question fits into a context of 4,096 tokens, but for so many of each.
 MAX_SHOWN, _MOST_IN_ALL, _LEAST_SHOWN = 20, 40, 3
+
+#: Most known facts that one new one may replace.
+MOST_REPLACED = 3
 
 #: From this cosine on, or so many words in common, facts of the same person or thing may collide, whatever they say of
 #: it. The cosine is that from which on facts are found by a question.
@@ -58,7 +64,8 @@ class Reconciled:
 
     Attributes:
         fates: by the id of each new fact or rule, whether it is written or was known.
-        counts: ``writes``, ``bumps``, ``superseded`` and ``skips``.
+        counts: ``writes``, ``bumps``, ``superseded``, ``skips``, and ``unsure``: facts that stand although the model
+            said once that they were replaced.
     """
 
     commit: Commit
@@ -255,6 +262,7 @@ class _Draft:
     bumped: set[str] = field(default_factory=set[str])
     superseded: dict[str, str] = field(default_factory=dict[str, str])
     skips: int = 0
+    unsure: int = 0
 
     def drop(self, new: Fact | ProfileRule) -> None:
         (self.facts if isinstance(new, Fact) else self.rules).pop(id_of(new))
@@ -299,8 +307,9 @@ async def reconcile(
     rules = [_Question(each, near) for each in written_rules if (near := _most_similar(each, known_rules, most))]
     if asker is not None and (facts or rules):
         answer = await _ask(asker, facts, rules)
-        for fact_verdict in _by_number(answer.facts, facts):
-            _judge(draft, *fact_verdict)
+        for verdict, new, named in _by_number(answer.facts, facts):
+            is_replaced = verdict.action == "supersede"
+            _judge(draft, verdict, new, await _replaced(asker, draft, new, named) if is_replaced else named)
         for rule_verdict in _by_number(answer.rules, rules):
             _judge(draft, *rule_verdict)
     every: tuple[Fact | ProfileRule, ...] = (*new_facts, *new_rules)
@@ -315,6 +324,7 @@ async def reconcile(
         "bumps": len(bumped),
         "superseded": len(draft.superseded),
         "skips": draft.skips,
+        "unsure": draft.unsure,
     }
     commit = Commit(
         facts=tuple(draft.facts.values()),
@@ -366,6 +376,33 @@ async def _ask(asker: Asker, facts: Sequence[_Question], rules: Sequence[_Questi
         return await asker.ask(ReconciliationAnswer, PURPOSE, system=_SYSTEM, content=content)
     except MalformedAnswerError:
         return ReconciliationAnswer(facts=(), rules=())
+
+
+async def _replaced(
+    asker: Asker, draft: _Draft, new: Fact | ProfileRule, named: Sequence[Fact | ProfileRule]
+) -> list[Fact | ProfileRule]:
+    """Return which of the facts that the model says are replaced are so, where it is asked about each alone."""
+    found: list[Fact | ProfileRule] = []
+    for each in named[-MOST_REPLACED:]:
+        if isinstance(each, Fact) and isinstance(new, Fact):
+            pair = (new, each) if each.created_at > new.created_at else (each, new)
+            found += [each] if await _change(asker, *pair) is Verdict.SUPERSEDES else []
+    draft.unsure += len(named) - len(found)
+    return found
+
+
+async def _change(asker: Asker, old: Fact, new: Fact) -> Verdict | None:
+    """Return what a newer fact means for an older one."""
+
+    async def ask(shown: str) -> Verdict:
+        try:
+            answer = await asker.ask(ChangeAnswer, PURPOSE_CHANGE, system=SYSTEM, content=shown)
+        except MalformedAnswerError:
+            return Verdict.BOTH_HOLD
+        return answer.verdict(searched_text(old), searched_text(new), subject=old.subject)
+
+    is_possible = is_of_today(new.evidence_quote, year=old.created_at.year)
+    return await agreed(ask, old.evidence_quote, new.evidence_quote, is_possible=is_possible)
 
 
 _Verdict = TypeVar("_Verdict", FactVerdict, RuleVerdict)

@@ -5,19 +5,14 @@ ranks behind the newer one, and says so. What is not sure waits for a person (``
 """
 
 import asyncio
-import json
 import logging
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from enum import StrEnum
 from functools import partial
 from typing import Self
-
-from pydantic import ConfigDict
 
 from memcore import ids
 from memcore.backends.factory import WorkerBackend
@@ -26,17 +21,24 @@ from memcore.backends.succession import reinstate, supersede
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationConfig
-from memcore.embedding.bm25 import Tokenizer, bare, fold
 from memcore.errors import BudgetExceededError, MalformedAnswerError, ProviderError
 from memcore.jobs import Skipped, Step
 from memcore.ledger.attempt import Lease, worked_slice
 from memcore.ledger.consolidation_groups import CHANGES, ConsolidationGroup, GroupState
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
+from memcore.llm.changes import (
+    MAX_INPUT_CHARS,
+    SYSTEM,
+    ChangeAnswer,
+    Verdict,
+    agreed,
+    is_of_one_subject,
+    may_replace,
+)
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
 from memcore.models.answers import Shown
-from memcore.models.base import Frozen
 from memcore.models.execution import prompt
 from memcore.models.memory import (
     COMPRESSED_TAG,
@@ -51,16 +53,12 @@ from memcore.models.memory import (
 )
 from memcore.records import COMPARED_KEY, MemoryRecord, Where
 from memcore.telemetry.events import Event
-from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive, wrap_untrusted
 
 #: The purpose that the account names.
 PURPOSE = "system:memory:changes"
 
 #: Raise it with any change of the prompt, or of which verdicts count: all memories are then compared anew.
-VERSION = "changes-1"
-
-#: Characters of a memory that the model reads.
-MAX_INPUT_CHARS = 1_000
+VERSION = "changes-2"
 
 #: Older memories that one is compared with, the most alike; and so many of a search are looked at for them.
 MOST_OLDER, _MOST_FOUND = 3, 20
@@ -75,150 +73,24 @@ SLICE = timedelta(minutes=5)
 #: What is nobody's statement, or holds no longer itself: neither side of a pair.
 _NO_STATEMENTS = (CONSOLIDATED_TAG, COMPRESSED_TAG, SUPERSEDED_TAG)
 
-#: Who asks says "I", and is called the user.
-_SELF = frozenset({"i", "me", "my", "mine", "we", "our", "us", "user", "ich", "wir", "mein", "je", "yo", "ik"})
-
-#: The first word of a text but for an article.
-_FIRST_WORD = re.compile(r"\W*(?:(?:the|a|an|der|die|das|le|la|el|de|het)\s+)?([^\W\d_]+)", re.IGNORECASE)
-
-#: A text that begins with what somebody has: "Ada's office".
-_OWNED = re.compile(r"\W*(?:the\s+)?[^\W\d_]+['\u2019]s\s+([^\W\d_]+)", re.IGNORECASE)
-
-#: Words of a text about an earlier time.
-_PAST = re.compile(
-    r"\b(?:used to|former(?:ly)?|previously|back (?:in|then|when)|at th(?:e|at) time|in those days|years ago|"
-    r"once (?:was|had|lived|worked)|as an? (?:child|kid|boy|girl|student|teenager)|when \w+ (?:was|were)|"
-    r"früher|damals|ehemals|autrefois|antes|vroeger)\b"
-)
-
-#: Words of an answer that something has ended; they need not stand in the text that says so.
-_ENDED = frozenset({"no", "not", "none", "nothing", "nobody", "nowhere", "never", "nichts", "nein", "rien", "nada"})
-
-#: A year, as texts write it.
-_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-
-_tokenizer = Tokenizer()
-
 _log = logging.getLogger(__name__)
-
-
-class Verdict(StrEnum):
-    """What a newer memory means for an older one."""
-
-    SUPERSEDES = "supersedes"
-    BOTH_HOLD = "both_hold"
-    UNSURE = "unsure"
-
-
-class ChangeAnswer(Frozen):
-    """How a model reads a pair.
-
-    Attributes:
-        question: what the earlier memory answers.
-        then: its answer.
-        now: the answer after the later memory.
-    """
-
-    model_config = ConfigDict(extra="ignore")
-
-    question: str
-    then: str
-    now: str
-
-    def verdict(self, new: str) -> Verdict:
-        """Return what holds of a pair: a model says what is so, and not whether that is another thing.
-
-        An answer that only adds to the earlier one, or leaves out of it, is none that replaced it. One that does not
-        stand in the later memory is nobody's.
-        """
-        then, now = (frozenset(Tokenizer.words(text)) for text in (self.then, self.now))
-        if not then or not now or then <= now or now <= then:
-            return Verdict.BOTH_HOLD
-        said = bare(_tokenizer.terms(self.now))
-        is_said = not now.isdisjoint(_ENDED) or not said.isdisjoint(_tokenizer.terms(new))
-        return Verdict.SUPERSEDES if is_said else Verdict.UNSURE
-
-
-#: Pairs, and how they are to be read.
-_EXAMPLES = (
-    (
-        ("The gym opens at six.", "Since the new owner came, nobody gets into the gym before eight."),
-        ("When does the gym open?", "at six", "at eight"),
-    ),
-    (
-        ("The gym opens at six.", "The gym has bought two rowing machines."),
-        ("When does the gym open?", "at six", "at six"),
-    ),
-    (("Rosa teaches maths.", "Rosa's brother teaches music."), ("What does Rosa teach?", "maths", "maths")),
-    (("Rosa teaches maths.", "Rosa retired last month."), ("What does Rosa teach?", "maths", "nothing")),
-    (("Rosa likes jazz.", "Rosa likes chess."), ("What does Rosa like?", "jazz", "jazz and chess")),
-    (("Tim is ill.", "Tim got well on Sunday and is back at work."), ("Is Tim ill?", "yes", "no")),
-    (
-        ("User rides to school with Tim.", "User has got a car and needs no lift any more."),
-        ("How does the user get to school?", "with Tim", "by car"),
-    ),
-    (
-        ("The code of the gate is 4411.", "The code of the gate was changed."),
-        ("What is the code?", "4411", "another one"),
-    ),
-)
-
-
-def shown_pair(old: str, new: str, *, newest_first: bool = False) -> str:
-    """Return what a model is shown of two memories."""
-    texts = [
-        wrap_untrusted(TAG_MEMORY_ENTRY, text[:MAX_INPUT_CHARS], attributes={"is": name})
-        for name, text in (("earlier", old), ("later", new))
-    ]
-    return "\n".join(reversed(texts) if newest_first else texts)
-
-
-def _example(texts: tuple[str, str], answer: tuple[str, str, str]) -> str:
-    return f"{shown_pair(*texts)}\n{json.dumps(dict(zip(ChangeAnswer.model_fields, answer, strict=True)))}"
-
-
-_SYSTEM = f"""\
-You are shown two memories of an agent, an earlier and a later one. {untrusted_content_directive(TAG_MEMORY_ENTRY)}
-Answer with one JSON object: "question" is what the earlier memory answers; "then" is its answer; "now" is the answer
-after the later memory. Where the later one does not change it, "now" is the same as "then".
-Examples:
-""" + "\n".join(_example(texts, answer) for texts, answer in _EXAMPLES)
-
-
-def is_of_one_subject(one: str, other: str) -> bool:
-    """Return whether two texts may be about the same: what one begins with stands in the other, or both say "I"."""
-    first, second = _first_word(one), _first_word(other)
-    if first == second or {first, second} <= _SELF:
-        return True
-    mine, theirs = (frozenset(_tokenizer.terms(text)) for text in (one, other))
-    return not theirs.isdisjoint(_tokenizer.terms(first)) or not mine.isdisjoint(_tokenizer.terms(second))
-
-
-def _first_word(text: str) -> str:
-    match = _FIRST_WORD.match(text)
-    return "" if match is None else fold(match[1])
 
 
 def may_be_replaced(old: MemoryEntry, new: MemoryEntry, *, kept_tags: Sequence[str] = ()) -> bool:
     """Return whether a model's verdict alone may let one memory supersede another; else a person decides.
 
     Not what people pinned or gave a key, nor what another source said, or said with more confidence. What an agent
-    concluded does not replace what it was told, what Ada's brother does not what Ada does, and a text about an earlier
-    time not one of today.
+    concluded does not replace what it was told.
     """
     protected = {*PROTECTED_FROM_CONSOLIDATION, *kept_tags} - {DISTILLATION}
     concluded = {DISTILLATION, SELF_EDITED_TAG}
     is_of_less = not concluded.isdisjoint(new.metadata.tags) and concluded.isdisjoint(old.metadata.tags)
-    owned = _OWNED.match(new.content)
-    years = [int(year) for year in _YEAR.findall(new.content)]
     return (
         protected.isdisjoint(old.metadata.tags)
         and old.metadata.source == new.metadata.source
         and old.metadata.confidence <= new.metadata.confidence
         and not is_of_less
-        and (owned is None or fold(owned[1]) in Tokenizer.words(old.content))
-        and _PAST.search(fold(new.content)) is None
-        and not (years and max(years) < old.created_at.year)
+        and may_replace(old.content, new.content, year=old.created_at.year)
         and (new.valid_until is None or new.valid_until > old.last_stated_at)
     )
 
@@ -391,24 +263,15 @@ class ChangesService:
         )
 
     async def verdict(self, model: Model, old: MemoryEntry, new: MemoryEntry) -> Verdict | None:
-        """Return what holds of a pair; None where the model did not answer.
+        """Return what holds of a pair; None where the model did not answer."""
+        is_possible = may_be_replaced(old, new, kept_tags=[self.core_tag])
+        ask = partial(self._asked, model, old, new)
+        return await agreed(ask, old.content, new.content, is_possible=is_possible)
 
-        That one superseded the other must be said whichever is read first, and be possible; else a person decides.
-        """
-        verdict = await self._asked(model, old, new)
-        if verdict is not Verdict.SUPERSEDES:
-            return verdict
-        if not may_be_replaced(old, new, kept_tags=[self.core_tag]):
-            return Verdict.UNSURE
-        again = await self._asked(model, old, new, newest_first=True)
-        return again if again in {None, Verdict.SUPERSEDES} else Verdict.UNSURE
-
-    async def _asked(
-        self, model: Model, old: MemoryEntry, new: MemoryEntry, *, newest_first: bool = False
-    ) -> Verdict | None:
-        config, shown = self.policy.changes, shown_pair(old.content, new.content, newest_first=newest_first)
+    async def _asked(self, model: Model, old: MemoryEntry, new: MemoryEntry, shown: str) -> Verdict | None:
+        config = self.policy.changes
         request = CompletionRequest(
-            messages=prompt(_SYSTEM, shown),
+            messages=prompt(SYSTEM, shown),
             model=config.model,
             temperature=config.temperature,
             max_tokens=config.max_tokens,
@@ -422,7 +285,9 @@ class ChangesService:
         )
         by = Attribution(company=self.company, agent_id=new.agent_id, run_id=None, purpose=PURPOSE)
         try:
-            return (await ask_structured(model, request, ChangeAnswer, by=by, key=key)).verdict(new.content)
+            return (await ask_structured(model, request, ChangeAnswer, by=by, key=key)).verdict(
+                old.content, new.content
+            )
         except MalformedAnswerError:
             return Verdict.BOTH_HOLD
         except BudgetExceededError:

@@ -126,6 +126,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "answers",
+        ("found += [each] if await _change(asker, *pair) is Verdict.SUPERSEDES else []", "found += [each]"),
+        ("pair = (new, each) if each.created_at > new.created_at else (each, new)", "pair = (each, new)"),
+        ("is_possible = is_of_today(new.evidence_quote, year=old.created_at.year)", "is_possible = True"),
         ("if not any(isinstance(given.get(name), list | tuple) for name in forms):", "if False:"),
         ("if refused and not any(entries for entries, _ in read.values()):", "if False:"),
         ("if not scanner.is_cut and scanner.at < len(text):", "if scanner.at < len(text):"),
@@ -214,10 +217,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "changes",
-        ("if not may_be_replaced(old, new, kept_tags=[self.core_tag]):", "if False:"),
+        ("is_possible = may_be_replaced(old, new, kept_tags=[self.core_tag])", "is_possible = True"),
         ("return again if again in {None, Verdict.SUPERSEDES} else Verdict.UNSURE", "return verdict"),
         ("and old.metadata.source == new.metadata.source", "and True"),
-        ("and _PAST.search(fold(new.content)) is None", "and True"),
+        ("return not is_of_another and _begins_with_known(old, new) and is_of_today(new, year=year)", "return True"),
+        ("return {_first_word(old), _first_word(new)} <= _SELF", "return True"),
+        ("return narrowed is None or known.issuperset(_tokenizer.terms(narrowed[1])[:1])", "return True"),
+        ("is_asked = not telling.isdisjoint(earlier)", "is_asked = True"),
+        ("is_of_new = not asked & later <= earlier", "is_of_new = False"),
+        ("return _PAST.search(fold(new)) is None and not (years and max(years) < year)", "return True"),
         (
             "likely = [each for each in found if _is_older(each, new) and (each.id, new.id) not in known]",
             "likely = [each for each in found if _is_older(each, new)]",
@@ -295,10 +303,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("return bool(role & _USER) and not asked.isdisjoint(_ME)", "return bool(role & _USER)"),
         ("is_answer = size <= _ANSWER_BYTES and _asks(remarks[before].text)", "is_answer = True"),
-        (
-            "is_newer = is_newer and scores[newer] >= _NEAR * scores[older]",
-            "is_newer = is_newer and True",
-        ),
+        ("is_newer = is_newer and scores[newer] >= _NEAR * scores[older]", "is_newer = is_newer and True"),
         ("if said := terms & asked:", "if said := asked:"),
         ("following[session] += 1", "following[session] += 0"),
         ("for each in sorted(records, key=lambda each: each.entry.created_at):", "for each in records:"),
@@ -343,10 +348,7 @@ MUTANTS: tuple[Mutant, ...] = (
             'config = self._retrieval.model_copy(update={"zoom": False}) if is_written else self._retrieval',
             "config = self._retrieval",
         ),
-        (
-            "is_found = is_shown and (not is_written or await self._is_searched(probe, shadow))",
-            "is_found = is_shown",
-        ),
+        ("is_found = is_shown and (not is_written or await self._is_searched(probe, shadow))", "is_found = is_shown"),
         ("missed = [probe for probe in probes if probe not in kept]", "missed = list[Probe]()"),
         ("is_refused = has_failed or figures.loss > self._config.max_loss", "is_refused = has_failed"),
         ("has_failed |= failed_before", "has_failed |= False"),
@@ -402,10 +404,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "journal",
-        (
-            "if {each.booking_id for each in removals_of(connection, planned_removal)} - mine - set(known):",
-            "if False:",
-        ),
+        ("if {each.booking_id for each in removals_of(connection, planned_removal)} - mine - set(known):", "if False:"),
         (
             'put(connection, tombstones, [{"memory_id": each, **new} for each in sorted(journal_entry.outgoing_ids)])',
             "pass",
@@ -468,10 +467,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("return self.wait(str(error), error.until)", "return self.wait(str(error), PAUSE_DELAY)"),
         ("case MemoryError() if not error.is_retryable:", "case MemoryError():"),
         ("if most is not None and record.attempt > most:", "if False:"),
-        (
-            "if most is not None and record.attempt > most:",
-            "if most is not None and record.attempt >= most:",
-        ),
+        ("if most is not None and record.attempt > most:", "if most is not None and record.attempt >= most:"),
         (
             "self._work.release(self._company, self._key, self.token, after=self._retry.delay(attempt), reason=reason)",
             "self._work.release(self._company, self._key, self.token)",
@@ -501,10 +497,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "body: Any = to_upsert(made, dims=dims, mode=UpdateMode.INSERT_ONLY, payload_of=payload_of)",
             "body: Any = to_upsert(made, dims=dims, mode=UpdateMode.UPSERT, payload_of=payload_of)",
         ),
-        (
-            "if target is None or agent_id not in {None, target.agent_id}:",
-            "if target is None:",
-        ),
+        ("if target is None or agent_id not in {None, target.agent_id}:", "if target is None:"),
         ("wanted = [runs.c.company == company]", "wanted = []"),
         (
             "unasked = tuple(_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent)))",
@@ -561,10 +554,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if deleted_since(ledger, journal_entry) or rewritten_since(ledger, journal_entry):",
             "if rewritten_since(ledger, journal_entry):",
         ),
-        (
-            "may_go=lambda record: is_untouched(record, came[record.entry.id]),",
-            "may_go=lambda record: True,",
-        ),
+        ("may_go=lambda record: is_untouched(record, came[record.entry.id]),", "may_go=lambda record: True,"),
         ("if place >= start:", "if True:"),
         ("back_ids -= await store.there(sorted(back_ids))", "pass"),
         ("_hold(store.snapshot, journal, back_ids)", "pass"),
@@ -678,6 +668,9 @@ MUTANTS: tuple[Mutant, ...] = (
             "return Guard.ASKED if _is_asked(candidate.evidence_quote, user_text) else None",
         ),
         ("if cues.SUPPOSED.search(plain(sentence)):", "if False:"),
+        ("elif _is_hearsay(candidate, user_text):", "elif False:"),
+        ("if is_beside and own_words(quote, reported) is None:", "if False:"),
+        ("if not Words(before).shared_with(Words(candidate.subject)):", "if True:"),
         ("own = without_quoted(user_text)", "own = user_text"),
         ("return not marks and len(passage.split()) < _WORDS_OF_A_PASSAGE", "return False"),
         ("if not (isinstance(value, int) and value > LARGEST_LIMITS.get(name, value))", "if True"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -49,6 +50,16 @@ def _all_now(content: str) -> dict[str, Any]:
     return decided(*["commit_now"] * content.count("<candidate "))
 
 
+#: The earlier and the later text of a pair.
+_OF_PAIR = re.compile(r"is=\"(earlier|later)\"[^>]*>\n?(.*?)\n?</", re.DOTALL)
+
+
+def replaced(content: str) -> dict[str, str]:
+    """Return how a model reads a pair of which the later text says that the earlier one holds no longer."""
+    texts = dict(_OF_PAIR.findall(content))
+    return {"question": texts["earlier"], "then": texts["earlier"], "now": texts["later"]}
+
+
 @dataclass
 class TableModel:
     """See memcore.llm.protocol.Model.
@@ -57,6 +68,7 @@ class TableModel:
         extract: what turns hold, by words of theirs; other turns hold nothing.
         policy: what becomes of candidates, by words of theirs; all others are committed now.
         reconcile: how what is new stands to what is known, by words of the new; all others stand beside it.
+        change: how a pair is read, by words of it; in all others the later one replaces the earlier one.
         summarize: the answer for every session.
         script: what the next questions get instead, in order; None for the usual.
         purposes: the last part of each question's purpose, in order.
@@ -66,6 +78,7 @@ class TableModel:
     extract: dict[str, Answer] = field(default_factory=dict[str, Answer])
     policy: dict[str, Answer] = field(default_factory=dict[str, Answer])
     reconcile: dict[str, Answer] = field(default_factory=dict[str, Answer])
+    change: dict[str, Answer] = field(default_factory=dict[str, Answer])
     summarize: Answer = field(default_factory=lambda: {"summary": "They talked.", "topics": ["talk"]})
     script: list[Answer | None] = field(default_factory=list[Answer | None])
     purposes: list[str] = field(default_factory=list[str])
@@ -100,6 +113,8 @@ class TableModel:
                 return _found(self.policy, content, _all_now)
             case "reconcile":
                 return _found(self.reconcile, content, {"facts": [], "rules": []})
+            case "change":
+                return _found(self.change, content, replaced)
             case _:
                 return self.summarize
 

@@ -18,6 +18,7 @@ from benchmarks.judgement.fleets import fleets  # noqa: E402
 from benchmarks.judgement.languages import languages  # noqa: E402
 from benchmarks.judgement.lessons import lessons  # noqa: E402
 from benchmarks.judgement.merging import merging  # noqa: E402
+from benchmarks.judgement.replacing import replacing  # noqa: E402
 from benchmarks.judgement.showing import showing  # noqa: E402
 from benchmarks.report import show  # noqa: E402
 
@@ -32,6 +33,7 @@ SECTIONS = {
     "lessons": lessons,
     "languages": languages,
     "merging": merging,
+    "replacing": replacing,
 }
 
 

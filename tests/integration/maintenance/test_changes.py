@@ -23,8 +23,9 @@ from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import Run
+from memcore.llm.changes import Verdict
 from memcore.llm.protocol import Model
-from memcore.maintenance.changes import PURPOSE, SLICE, ChangesService, Verdict
+from memcore.maintenance.changes import PURPOSE, SLICE, ChangesService
 from memcore.memories import Memories
 from memcore.models.memory import SUPERSEDED_TAG, MemoryEntry
 from memcore.records import COMPARED_KEY

@@ -54,6 +54,58 @@ def after(candidate: Candidate, decision: Decision, *, text: str | None = None) 
     return left.decision, left.guard
 
 
+# What others are said to say
+
+
+@pytest.mark.parametrize(
+    ("quote", "text", "is_hearsay"),
+    [
+        ("I snore", "My neighbour says that I snore.", True),
+        ("the office closes at five", "Tom claims the office closes at five, which is news to me.", True),
+        ("Tom claims the office closes", "Tom claims the office closes at five.", True),
+        ("I snore", "According to my neighbour, I snore.", True),
+        ("schnarche ich", "Laut meinem Nachbarn schnarche ich.", True),
+        ("ich schnarche", "Mein Nachbar sagt, ich schnarche.", True),
+        ("je ronfle", "Mon voisin a dit que je ronfle.", True),
+        ("ronco", "Mi vecino dice que ronco.", True),
+        ("russo", "Il mio vicino sostiene che russo.", True),
+        ("eu ronco", "O meu vizinho diz que eu ronco.", True),
+        ("я храплю", "Сосед говорит, что я храплю.", True),
+        ("انني اشخر", "جاري يقول انني اشخر", True),
+        ("私がいびきをかく", "隣の人は私がいびきをかくと言っています。", True),
+        ("我打呼噜", "邻居说我打呼噜。", True),
+        ("I snore", "I said that I snore.", False),
+        ("I snore", "I say I snore, and my wife says nothing.", False),
+        ("I live in Oslo", "I live in Oslo, my neighbour says it is dull.", False),
+        ("I live in Oslo", "My neighbour says it is dull. I live in Oslo.", False),
+        ("I eat chocolate", "When my mother says no, I eat chocolate.", False),
+        ("ich schnarche", "Ich sagte, ich schnarche.", False),
+        ("je ronfle", "J'ai dit que je ronfle.", False),
+        ("ronco", "Dije que ronco.", False),
+        ("russo", "Ho detto che russo.", False),
+        ("eu ronco", "Eu disse que eu ronco.", False),
+        ("я храплю", "Я сказал, что я храплю.", False),
+        ("انني اشخر", "قلت انني اشخر", False),
+        ("いびきをかきます", "私はいびきをかきます。", False),
+        ("我打呼噜", "我说我打呼噜。", False),
+    ],
+)
+def test_what_others_are_said_to_say_is_kept_once_it_is_said_again(quote: str, text: str, *, is_hearsay: bool) -> None:
+    found = after(fact(quote), decided(), text=text)
+    assert found == ((AGAIN, Guard.HEARSAY) if is_hearsay else (NOW_, None))
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"subject": "User's sister"}, "My sister says that she lives in Oslo now."),
+        ({"category": FactCategory.HEALTH}, "The doctor says that she lives in Oslo now."),
+    ],
+)
+def test_others_know_of_themselves_and_doctors_of_health(changed: dict[str, Any], text: str) -> None:
+    assert after(fact("she lives in Oslo now", **changed), decided(), text=text) == (NOW_, None)
+
+
 # Before the policy
 
 

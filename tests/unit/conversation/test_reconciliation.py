@@ -89,7 +89,7 @@ async def test_nothing_known_and_nothing_that_collides_asks_nobody() -> None:
     other = fact("name", "I am Mia", "Mia", category=FactCategory.IDENTITY, predicate="NAMED")
     found = await reconciled([NEW], [NEW_RULE], known_facts=[other], model=model)
     assert (found.commit.facts, found.commit.rules, model.purposes) == ((NEW,), (NEW_RULE,), [])
-    assert dict(found.counts) == {"writes": 2, "bumps": 0, "superseded": 0, "skips": 0}
+    assert dict(found.counts) == {"writes": 2, "bumps": 0, "superseded": 0, "skips": 0, "unsure": 0}
     assert found.fates == {"new": "written", "new rule": "written"}
 
 
@@ -256,6 +256,41 @@ async def test_a_model_that_does_not_answer_is_no_verdict() -> None:
         await reconciled([NEW], known_facts=[TEA], answer=RetryExhaustedError("away"))
 
 
+STAYED = {"question": "What do you like?", "then": "tea", "now": "tea"}
+WATER = {"question": "What do you like?", "then": "tea", "now": "water"}
+
+
+@pytest.mark.parametrize(
+    ("new", "answers", "is_replaced"),
+    [
+        (NEW, [WATER, WATER], True),
+        (NEW, [STAYED], False),
+        (NEW, [WATER, STAYED], False),
+        # What the earlier fact does not answer, what the later one does not say, and what cannot be read.
+        (NEW, [{**WATER, "question": "What do you prefer?"}], False),
+        (NEW, [{**WATER, "now": "milk"}], False),
+        (NEW, ["no json", "no json"], False),
+        (NEW.model_copy(update={"evidence_quote": "as a child I liked water"}), [WATER], False),
+    ],
+)
+async def test_that_a_fact_is_replaced_is_asked_of_the_two_alone(
+    new: Fact, answers: list[Any], *, is_replaced: bool
+) -> None:
+    tea = fact("tea", "I like tea", at=OLD)
+    model = TableModel(script=[{"facts": [verdict("supersede", 1)]}, *answers])
+    found = await reconciled([new], known_facts=[tea], model=model)
+    assert found.commit.superseded == ({"tea": "new"} if is_replaced else {})
+    assert (found.commit.facts, found.counts["unsure"]) == ((new,), int(not is_replaced))
+    assert model.purposes == ["reconcile", *["change"] * len(answers)]
+    assert model.asked[1].messages[1].content.index("I like tea") < model.asked[1].messages[1].content.index("water")
+
+
+async def test_of_many_that_are_said_to_be_replaced_the_newest_are_asked_about() -> None:
+    many = [fact(f"f{number}", f"I like thing {number}", f"thing {number}", at=OLD) for number in range(6)]
+    found = await reconciled([NEW], known_facts=many, answer={"facts": [verdict("supersede", *range(1, 7))]})
+    assert (set(found.commit.superseded), found.counts["unsure"]) == ({"f3", "f4", "f5"}, 3)
+
+
 async def test_the_first_verdict_on_a_fact_counts() -> None:
     both = [verdict("coexist"), verdict("bump", 1)]
     found = await reconciled([NEW], known_facts=[TEA], answer={"facts": both})
@@ -268,6 +303,14 @@ async def test_what_was_said_later_is_not_replaced_but_replaces() -> None:
     (written,) = found.commit.facts
     assert (written.state, written.superseded_by) == (FactState.SUPERSEDED, "later")
     assert found.commit.superseded == {"tea": "new"}
+
+
+async def test_of_two_facts_the_one_that_was_said_first_is_the_earlier_one() -> None:
+    later = fact("later", "I only drink juice", "juice", at=LATER)
+    model = TableModel(script=[{"facts": [verdict("supersede", 1)]}])
+    await reconciled([NEW], known_facts=[later], model=model)
+    earlier, _, last = model.asked[1].messages[1].content.partition('is="later"')
+    assert ("I prefer water now" in earlier, "juice" in last) == (True, True)
 
 
 async def test_what_one_new_fact_replaces_is_not_bumped_by_another() -> None:

@@ -40,6 +40,7 @@ async def test_a_turn_that_holds_nothing_asks_once_and_is_done(talk: Conversatio
         "bumps": 0,
         "superseded": 0,
         "skips": 0,
+        "unsure": 0,
         "written": [],
         "bumped": [],
         "replaced": {},
@@ -451,7 +452,7 @@ async def test_what_contradicts_replaces_and_the_old_one_stays_to_be_seen(talk: 
     talk.table.reconcile["Rome"] = {"facts": [{"number": 1, "action": "supersede", "known": [1], "confidence": "high"}]}
     await talk.drawn("I live in Berlin")
     await talk.drawn("I live in Rome")
-    assert talk.table.purposes == ["extract", "policy", "extract", "policy", "reconcile"]
+    assert talk.table.purposes == ["extract", "policy", "extract", "policy", "reconcile", "change", "change"]
     assert list(talk.facts()) == ["Rome"]
     (old,) = talk.facts(FactState.SUPERSEDED).values()
     assert (old.object, old.superseded_by) == ("Berlin", talk.facts()["Rome"].fact_id)

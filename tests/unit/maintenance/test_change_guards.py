@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from support.memories import NOW, record
 
-from memcore.maintenance.changes import ChangeAnswer, Verdict, is_of_one_subject, may_be_replaced
+from memcore.llm.changes import ChangeAnswer, Verdict, is_of_one_subject
+from memcore.maintenance.changes import may_be_replaced
 from memcore.models.memory import MemoryEntry
 
 
@@ -42,6 +43,19 @@ _METADATA = ("source", "confidence", "tags")
         ({}, {"content": "Ada drank coffee in 2019."}, False),
         ({}, {"content": "Ada's brother drinks coffee."}, False),
         ({"content": "The office of Ada is in Oslo."}, {"content": "Ada's office is in Rome."}, True),
+        ({}, {"content": "The twin of Ada drinks coffee."}, False),
+        ({}, {"content": "Green tea is what Ada's guests drink."}, False),
+        ({}, {"content": "Tea is no longer what Ada drinks."}, True),
+        ({"content": "The bar is open."}, {"content": "The bar in the cellar is closed."}, False),
+        ({"content": "The bar in the cellar is open."}, {"content": "The bar in the cellar is closed."}, True),
+        ({"content": "Die Bar ist offen."}, {"content": "Die Bar im Keller ist geschlossen."}, False),
+        ({"content": "El bar abre a las ocho."}, {"content": "El bar del puerto abre a las diez."}, False),
+        ({"content": "Le bar ouvre le lundi."}, {"content": "Le bar de Lille ouvre le mardi."}, False),
+        ({"content": "Il bar apre alle otto."}, {"content": "Il bar della stazione apre alle dieci."}, False),
+        ({"content": "Бар открыт."}, {"content": "Бар на вокзале закрыт."}, False),
+        ({"content": "I drink tea."}, {"content": "My drink is coffee."}, True),
+        ({"content": "Der Kurs beginnt um acht."}, {"content": "Der Kurs beginnt um zehn."}, True),
+        ({"content": "Der Kurs beginnt um acht."}, {"content": "Die Prüfung des Kurses beginnt um zehn."}, False),
         ({}, {"content": "Ada drinks coffee since April 2026."}, True),
         ({}, {"valid_until": datetime(2026, 4, 1, tzinfo=UTC)}, False),
         ({}, {"valid_until": datetime(2027, 4, 1, tzinfo=UTC)}, True),
@@ -88,7 +102,24 @@ def test_what_may_be_about_the_same(one: str, other: str, *, may: bool) -> None:
 )
 def test_what_an_answer_means(then: str, now: str, verdict: Verdict) -> None:
     answer = ChangeAnswer(question="Where does Ada live?", then=then, now=now)
-    assert answer.verdict("Ada moved to Rome.") is verdict
+    assert answer.verdict("Ada lives in Oslo.", "Ada moved to Rome.") is verdict
+
+
+@pytest.mark.parametrize(
+    ("question", "old", "new", "verdict"),
+    [
+        ("Where does Ada live?", "Ada was born in Oslo.", "Ada lives in Rome.", Verdict.UNSURE),
+        ("Where was Ada born?", "Ada was born in Oslo.", "Ada lives in Rome.", Verdict.SUPERSEDES),
+        ("Where is Ada's home?", "Ada lives in Oslo.", "Ada moved to Rome.", Verdict.SUPERSEDES),
+        ("What do you do?", "I paint in Oslo.", "I sing in Rome.", Verdict.UNSURE),
+        ("What does the user do?", "User paints in Oslo.", "User sings in Rome.", Verdict.UNSURE),
+        ("Where do you paint?", "I paint in Oslo.", "My studio is in Rome now.", Verdict.SUPERSEDES),
+        ("Wo wohnt Ada?", "Ada ist in Oslo geboren.", "Ada wohnt in Rome.", Verdict.UNSURE),
+        ("Wo wohnt Ada?", "Ada wohnt in Oslo.", "Ada wohnt jetzt in Rome.", Verdict.SUPERSEDES),
+    ],
+)
+def test_the_earlier_memory_must_answer_the_question(question: str, old: str, new: str, verdict: Verdict) -> None:
+    assert ChangeAnswer(question=question, then="Oslo", now="Rome").verdict(old, new) is verdict
 
 
 def test_the_newest_statement_counts() -> None:

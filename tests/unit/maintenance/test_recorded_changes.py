@@ -17,8 +17,9 @@ from support.memories import DAWN, record
 from support.recorded_answers import RecordedAnswers, UnrecordedError
 
 from memcore.config.maintenance import ConsolidationConfig
+from memcore.llm.changes import Verdict
 from memcore.llm.provider import ServerProvider
-from memcore.maintenance.changes import ChangesService, Verdict
+from memcore.maintenance.changes import ChangesService
 from memcore.models.memory import MemoryEntry
 
 FILE = Path(__file__).parents[2] / "fixtures" / "changes.json"
@@ -68,17 +69,23 @@ def verdicts(model: Recorded, kind: str) -> Counter[Verdict | None]:
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Counter[Verdict | None]]:
-    return {kind: verdicts(Recorded(), kind) for kind in ("changes", "both_hold")}
+    return {kind: verdicts(Recorded(), kind) for kind in ("changes", "both_hold", "unseen_changes", "unseen_both_hold")}
 
 
-def test_most_changes_are_noticed(found: dict[str, Counter[Verdict | None]]) -> None:
-    """Superseded, or shown to a person: 17 and 32 of 60."""
-    changes = found["changes"]
+@pytest.mark.parametrize(("kind", "superseded", "total"), [("changes", 13, 60), ("unseen_changes", 4, 26)])
+def test_most_changes_are_noticed(
+    found: dict[str, Counter[Verdict | None]], kind: str, superseded: int, total: int
+) -> None:
+    """Superseded, or shown to a person: 13 and 36 of 60, and 4 and 18 of 26 that no rule was made for."""
+    changes = found[kind]
     noticed = changes[Verdict.SUPERSEDES] + changes[Verdict.UNSURE]
-    assert noticed >= 0.8 * changes.total() == 48, changes
+    assert changes[Verdict.SUPERSEDES] >= superseded
+    assert noticed >= 0.8 * total == 0.8 * changes.total(), changes
 
 
 def test_what_holds_is_hardly_ever_superseded(found: dict[str, Counter[Verdict | None]]) -> None:
-    """Three of 64; the target, one in fifty, is missed by so small a model."""
-    both = found["both_hold"]
-    assert both[Verdict.SUPERSEDES] <= 3 < both.total() == 64, both
+    """None of 64, and one of 26 that no rule was made for: one in fifty is met by both together."""
+    both = found["both_hold"] + found["unseen_both_hold"]
+    assert found["both_hold"][Verdict.SUPERSEDES] == 0
+    assert both[Verdict.SUPERSEDES] <= 0.02 * both.total(), both
+    assert both.total() == 90
