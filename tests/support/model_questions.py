@@ -11,6 +11,7 @@ from memcore.conversation.extraction import ExtractedTurn, PolicyAnswer
 from memcore.conversation.reconciliation import ReconciliationAnswer
 from memcore.experience import ExperienceLesson
 from memcore.finetune.questions import WrittenQuestions
+from memcore.llm.changes import ChangeAnswer
 from memcore.llm.reading import free_text
 from memcore.maintenance.probes import AskedProbes
 from memcore.maintenance.search_notes import WrittenNotes
@@ -147,6 +148,7 @@ FORMS: Mapping[str, tuple[type[BaseModel], Callable[[Random], Said]]] = {
     "system:memory:search:rerank": (Order, _order),
     "system:memory:ask": (WrittenAnswer, _written),
     "system:memory:ask, does it answer": (Verdict, lambda rng: {"answers": rng.random() < 0.5}),
+    "system:memory:changes": (ChangeAnswer, lambda rng: {name: _line(rng) for name in ChangeAnswer.model_fields}),
     "system:memory:notes": (
         WrittenNotes,
         lambda rng: {"kind": _line(rng), "who": _line(rng), "words": _some(rng, _line)},
