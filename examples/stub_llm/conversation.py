@@ -12,6 +12,7 @@ _KINDS = {
     frozenset({"semantic", "procedural"}): "turn",
     frozenset({"decisions"}): "policy",
     frozenset({"facts", "rules"}): "reconciliation",
+    frozenset({"question", "then", "now"}): "change",
     frozenset({"summary", "topics"}): "summary",
 }
 
@@ -50,6 +51,8 @@ def conversation_answer(kind: str, question: str) -> dict[str, Any]:
             return {"decisions": [_decision(each, said) for each in parts if each.tag == "candidate"]}
         case "reconciliation":
             return _reconciliation(parts)
+        case "change":
+            return _change({each.attributes.get("is", ""): each.text for each in parts})
         case _:
             summary, topics = summary_of(said)
             return {"summary": summary, "topics": list(topics)}
@@ -71,6 +74,18 @@ def _decision(part: _Part, said: str) -> dict[str, Any]:
         "confidence": "high" if decision == "commit_now" else "medium",
         "safety_conflict": bool(noted) and noted[0].is_unsafe,
     }
+
+
+def _change(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return how a pair is read: of relations that a person has one at a time the later one holds."""
+    earlier, later = texts.get("earlier", ""), texts.get("later", "")
+    then, now = (
+        {each.candidate["predicate"]: each.candidate["object"] for each in findings(text) if each.is_fact}
+        for text in (earlier, later)
+    )
+    changed = [each for each in then if each in now and each in _SINGLE]
+    is_read = {"then": then[changed[0]], "now": now[changed[0]]} if changed else {"then": earlier, "now": earlier}
+    return {"question": earlier, **is_read}
 
 
 def _reconciliation(parts: list[_Part]) -> dict[str, Any]:

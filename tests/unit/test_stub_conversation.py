@@ -10,6 +10,7 @@ from examples.stub_llm.conversation import kind_of
 from memcore.conversation.ending import SummaryForm
 from memcore.conversation.extraction import ExtractedTurn, PolicyAnswer
 from memcore.conversation.reconciliation import ReconciliationAnswer
+from memcore.llm.changes import ChangeAnswer, Verdict, shown_pair
 from memcore.untrusted_text import wrap_untrusted
 
 
@@ -28,6 +29,7 @@ def _answer(form: Any, content: str) -> Any:
         (ExtractedTurn, "turn"),
         (PolicyAnswer, "policy"),
         (ReconciliationAnswer, "reconciliation"),
+        (ChangeAnswer, "change"),
         (SummaryForm, "summary"),
     ],
 )
@@ -67,6 +69,22 @@ def test_a_new_place_takes_the_place_of_the_old_and_likings_stand_beside_each_ot
     )
     verdicts = _answer(ReconciliationAnswer, content).facts
     assert [(each.action, each.known) for each in verdicts] == [("supersede", (1,)), ("coexist", ())]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        ("I live in Bergen", "I live in Oslo", Verdict.SUPERSEDES),
+        ("I live in Bergen", "I live in Bergen", Verdict.BOTH_HOLD),
+        ("I live in Bergen", "I like tea", Verdict.BOTH_HOLD),
+    ],
+)
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_place_of_living_is_read_as_a_change_in_either_order(
+    old: str, new: str, verdict: Verdict, *, newest_first: bool
+) -> None:
+    shown = shown_pair(old, new, newest_first=newest_first)
+    assert _answer(ChangeAnswer, shown).verdict(old, new) is verdict
 
 
 def test_a_session_has_its_summary() -> None:
