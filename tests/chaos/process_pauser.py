@@ -90,7 +90,7 @@ class ProcessPauser(FaultThread):
         process.send_signal(signal.SIGSTOP)
         try:
             # To the end, even when the chaos run is over: a short sleep would prove nothing.
-            time.sleep(seconds)
+            psutil.wait_procs([process], timeout=seconds)
         finally:
             # psutil compares the time of creation first: never another process that has got this pid.
             was_killed = not process.is_running()

@@ -65,6 +65,7 @@ def own_deaths(after: ChaosResult) -> Mapping[str, int]:
     outages = by_target(after.outages)
     outages[Target.STORE_WORKER] += len(after.poison.killer_ids) * write.limits.deaths
     outages.update(after.hung)
+    outages.update(sleep.target for sleep in after.sleeps if sleep.was_killed)
     return {part: number - outages[part] for part, number in after.restarts.items() if number > outages[part]}
 
 

@@ -687,6 +687,17 @@ MUTANTS: tuple[Mutant, ...] = (
         ("and not (retention.removed or enforcement.removed)", "and True"),
         ("self._refuse_loss(client)", "pass"),
         ("return any(propagated_tag(agent) in entry.metadata.tags for agent in self.agents)", "return False"),
-        ("elif touched is not None and now - last.seen_at > FROZEN_SECONDS:", "elif False:"),
+        ("elif touched is not None and now - last.seen_at > limit:", "elif False:"),
+        ("if delay <= FAILED_DELAY and _may_wait(task, delay):", "if False:"),
+        ("if delay <= FAILED_DELAY and _may_wait(task, delay):", "if _may_wait(task, delay):"),
+        ("waits_in_hand = job.retry_after < IN_HAND", "waits_in_hand = True"),
+        ("if not (isinstance(error, errors.MemoryConnectionError) and _may_wait(self, job.retry_after)):", "if True:"),
+        ("limit = frozen_after(name) if member.was_ready else FROZEN_SECONDS", "limit = frozen_after(name)"),
+        ("limit = frozen_after(name) if member.was_ready else FROZEN_SECONDS", "limit = FROZEN_SECONDS"),
+        ("has_slept = now - looked_at > limit / 2", "has_slept = now - looked_at > FROZEN_SECONDS / 2"),
+        (
+            "alive, frozen = Heartbeat.alive(home, name), frozen_after(name)",
+            "alive, frozen = Heartbeat.alive(home, name), FROZEN_SECONDS",
+        ),
     ),
 )
