@@ -30,7 +30,7 @@ class Sleep:
     Attributes:
         at: when, in seconds of the wall clock.
         seconds: how long.
-        was_killed: whether it died in its sleep, with its parent; nothing was learnt of it then.
+        was_killed: whether it ended in its sleep: with its parent, or because it showed no life.
     """
 
     target: str
@@ -89,7 +89,7 @@ class ProcessPauser(FaultThread):
         self.asleep = frozenset({process.pid})
         process.send_signal(signal.SIGSTOP)
         try:
-            # To the end, even when the chaos run is over: a short sleep would prove nothing.
+            # To the end, even when the chaos run is over: a short sleep would prove nothing of one that wakes up.
             psutil.wait_procs([process], timeout=seconds)
         finally:
             # psutil compares the time of creation first: never another process that has got this pid.

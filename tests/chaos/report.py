@@ -39,7 +39,7 @@ def lines(
     yield from _outages(after)
     yield ""
     for sleep in after.sleeps:
-        end = "died in its sleep" if sleep.was_killed else "woke up and went on"
+        end = "ended in its sleep" if sleep.was_killed else "woke up and went on"
         yield f"stopped: {sleep.target} for {sleep.seconds:.0f} s, {end}"
     holds = ", ".join(f"{hold.name} {hold.seconds:.1f} s" for hold in after.holds)
     yield f"locked: {holds or 'nothing'}"
