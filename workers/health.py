@@ -103,7 +103,8 @@ def main(argv: Sequence[str]) -> int:
         )
         return EXIT_USAGE
     home, (name,) = home_folder(os.environ), names
-    alive, frozen = Heartbeat.alive(home, name), frozen_after(name)
+    alive = Heartbeat.alive(home, name)
+    frozen = frozen_after(name)
     if "--end-frozen" in options and (pid := _end_frozen(alive, frozen)) is not None:
         sys.stdout.write(f"{name} showed no life for {frozen:g} seconds: process {pid} was ended\n")
         return 1

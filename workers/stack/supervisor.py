@@ -233,7 +233,8 @@ class Supervisor:
             # One that starts on a busy machine may take its time until it shows life.
             limit = frozen_after(name) if member.was_ready else FROZEN_SECONDS
             touched, last = alive.touched_at(), self._signs.get(name)
-            has_slept = now - looked_at > limit / 2  # this process did, and the parts perhaps with it
+            # This process did, and the parts perhaps with it.
+            has_slept = now - looked_at > limit / 2
             if last is None or has_slept or (last.pid, last.touched) != (member.pid, touched):
                 # When it was touched counts for nothing: the system's clock may be set.
                 self._signs[name] = _Sign(member.pid, touched, seen_at=now)
