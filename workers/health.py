@@ -30,8 +30,9 @@ STALE_SECONDS = 30.0
 #: A part that has shown no life for so long, in seconds, is frozen, and is replaced.
 FROZEN_SECONDS = 120.0
 
-#: The same of parts whose work cannot wait and may be done twice: four beats, more than a busy machine delays them.
-FROZEN_SOONER_SECONDS = {"worker-store": 20.0}
+#: The same of parts whose work cannot wait and may be done twice: three beats. A machine at a load of seven for each
+#: core delayed one by 1.5 s.
+FROZEN_SOONER_SECONDS = {"worker-store": 15.0}
 
 #: Seconds that a part gets to show life before it is ended, two beats: the clock may have been set, or the machine may
 #: have slept.

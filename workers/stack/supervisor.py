@@ -56,7 +56,7 @@ FIRST_WAIT = timedelta(seconds=0.2)
 LONGEST_WAIT = timedelta(seconds=30)
 
 #: The same of a part that was ready before it died: it can start, and jobs wait for it.
-LONGEST_WAIT_WHEN_READY = timedelta(seconds=1)
+LONGEST_WAIT_WHEN_READY = timedelta(seconds=0.5)
 
 #: A part that has been up this long has recovered: its next death is a first one again.
 WELL_AFTER = timedelta(seconds=20)

@@ -80,7 +80,7 @@ def test_a_worker_whose_jobs_cannot_begin_writes_no_heartbeat(
         heartbeat.path.unlink()
 
 
-@pytest.mark.parametrize(("part", "seconds"), [("worker-store", 20), ("worker-llm", 120), ("beat", 120)])
+@pytest.mark.parametrize(("part", "seconds"), [("worker-store", 15), ("worker-llm", 120), ("beat", 120)])
 @pytest.mark.usefixtures("heartbeat")
 def test_a_part_that_waits_is_alive_and_takes_no_jobs(tmp_path: Path, part: str, seconds: float) -> None:
     heartbeat, alive = Heartbeat.of(tmp_path, part), Heartbeat.alive(tmp_path, part)
