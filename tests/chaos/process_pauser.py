@@ -91,11 +91,13 @@ class ProcessPauser(FaultThread):
         try:
             # To the end, even when the chaos run is over: a short sleep would prove nothing of one that wakes up.
             psutil.wait_procs([process], timeout=seconds)
+            slept = time.monotonic() - begun
+            # The plan of a seed is the same whatever a supervisor does meanwhile.
+            time.sleep(max(0.0, seconds - slept))
         finally:
             # psutil compares the time of creation first: never another process that has got this pid.
             was_killed = not process.is_running()
             if not was_killed:
                 process.send_signal(signal.SIGCONT)
             self.asleep = frozenset()
-        seconds = time.monotonic() - begun
-        self.sleeps.append(Sleep(target=str(target), at=at, seconds=seconds, was_killed=was_killed))
+        self.sleeps.append(Sleep(target=str(target), at=at, seconds=slept, was_killed=was_killed))
