@@ -504,10 +504,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "unasked = tuple(_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent)))",
             "unasked = ()",
         ),
-        (
-            "self._collection, points_selector=FilterSelector(filter=narrower(matching, with_ids(ids))), wait=True",
-            "self._collection, points_selector=ids, wait=True",
-        ),
+        ("narrowed = narrower(matching, with_ids(ids))", "narrowed = Filter(must=[with_ids(ids)])"),
         (
             "return self._loaded((bookings.c.company == company) & (bookings.c.agent_id == agent_id) & OPEN)",
             "return self._loaded((bookings.c.agent_id == agent_id) & OPEN)",
