@@ -60,7 +60,8 @@ class Job:
 
     Attributes:
         needs: the company's service that the function gets behind the payload; None for a function without one.
-        retry_after: wait before it is tried again after a passing error.
+        retry_after: wait before it is tried again after a passing error; a job of the store worker that waits for only
+            seconds does so in its thread for a while, before its message goes behind all that came meanwhile.
         is_repeated: a message that is given up becomes no dead letter: a ledger row or beat sends the job again, or it
             holds a person's questions, which nobody misses.
     """

@@ -11,7 +11,7 @@ from tasks.context import JobContext
 from tasks.job import COUNT_LIMITS, COUNT_RETRY_DELAY, WRITE_LIMITS, job
 
 #: Wait before a retry: the store server is back within seconds of a crash.
-_RETRY_DELAY = timedelta(seconds=2)
+_RETRY_DELAY = timedelta(seconds=1)
 
 
 @job(StorePayload, WRITE_LIMITS, retry_after=_RETRY_DELAY)

@@ -59,6 +59,10 @@ FULL_DELAY = timedelta(seconds=30)
 #: Delay after an unexpected error.
 FAILED_DELAY = timedelta(seconds=5)
 
+#: How long a job waits in its thread for what is away: longer than a part takes to be back, shorter than a worker that
+#: stops waits for it.
+IN_HAND = timedelta(seconds=10)
+
 #: ``denied_join_result`` sets a flag of the process: the first thread to leave would clear it for the others.
 _requeueing = threading.Lock()
 
@@ -138,18 +142,26 @@ def _build_task(app: Celery, job: Job, contexts: WorkerContexts, gate: SerialGat
         # Another client than ours may send an object.
         text = payload if isinstance(payload, str) else json.dumps(payload)
         company = company_of(text)
-        try:
-            return _process(self, job, contexts, gate, payload=text, company=company)
-        except TaskPredicate:
-            raise  # the message is settled
-        except BaseException as error:
-            if _ends_process(error):
-                raise
-            # Celery would acknowledge a message that nobody keeps: the job has not begun, or its outcome is not kept.
-            about = {"job_id": self.request.id, "error": type(error).__name__, "at": _places(error)}
-            log.warning(Event.CREW_ABSENT, extra=about)
-            delay = max(FAILED_DELAY, timedelta(seconds=contexts.refused_seconds(company)))
-            _requeue(self, delay, attempt=self.request.retries)
+        waits_in_hand = job.retry_after < IN_HAND
+        self.request.in_hand_until = time.monotonic() + IN_HAND.total_seconds() if waits_in_hand else 0.0
+        while True:
+            try:
+                return _process(self, job, contexts, gate, payload=text, company=company)
+            except _StaysInHandError:
+                pass
+            except TaskPredicate:
+                raise  # the message is settled
+            except BaseException as error:
+                if _ends_process(error):
+                    raise
+                # Celery would acknowledge a message that nobody keeps: the job has not begun, or its outcome is not
+                # kept.
+                if not (isinstance(error, errors.MemoryConnectionError) and _may_wait(self, job.retry_after)):
+                    about = {"job_id": self.request.id, "error": type(error).__name__, "at": _places(error)}
+                    log.warning(Event.CREW_ABSENT, extra=about)
+                    delay = max(FAILED_DELAY, timedelta(seconds=contexts.refused_seconds(company)))
+                    _put_back(self, delay, attempt=self.request.retries)
+            time.sleep(job.retry_after.total_seconds())
 
     app.task(
         run,
@@ -393,7 +405,23 @@ def _dead_letter(task: Task, letter: NewDeadLetter, ledger: Ledger | None) -> di
     return {"outcome": "dead", "reason": letter.reason}
 
 
+class _StaysInHandError(Exception):
+    """The job waits in its thread and is tried again there."""
+
+
+def _may_wait(task: Task, delay: timedelta) -> bool:
+    """Tell whether the job may wait so long in its thread."""
+    return bool(time.monotonic() + delay.total_seconds() < getattr(task.request, "in_hand_until", 0.0))
+
+
 def _requeue(task: Task, delay: timedelta, *, attempt: int) -> Never:
+    """Try the job again after the delay: in its thread, for a while, where it keeps its place; then as a message."""
+    if delay <= FAILED_DELAY and _may_wait(task, delay):
+        raise _StaysInHandError
+    _put_back(task, delay, attempt=attempt)
+
+
+def _put_back(task: Task, delay: timedelta, *, attempt: int) -> Never:
     # Not task.retry: it counts every requeue as an attempt, and quotes the arguments to monitoring again.
     request, seconds = task.request, min(delay, MAX_COUNTDOWN).total_seconds()
     # Nobody waits for it here: without this the app subscribes to its result.

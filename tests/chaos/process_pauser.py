@@ -30,7 +30,7 @@ class Sleep:
     Attributes:
         at: when, in seconds of the wall clock.
         seconds: how long.
-        was_killed: whether it died in its sleep, with its parent; nothing was learnt of it then.
+        was_killed: whether it ended in its sleep: with its parent, or because it showed no life.
     """
 
     target: str
@@ -89,13 +89,15 @@ class ProcessPauser(FaultThread):
         self.asleep = frozenset({process.pid})
         process.send_signal(signal.SIGSTOP)
         try:
-            # To the end, even when the chaos run is over: a short sleep would prove nothing.
-            time.sleep(seconds)
+            # To the end, even when the chaos run is over: a short sleep would prove nothing of one that wakes up.
+            psutil.wait_procs([process], timeout=seconds)
+            slept = time.monotonic() - begun
+            # The plan of a seed is the same whatever a supervisor does meanwhile.
+            time.sleep(max(0.0, seconds - slept))
         finally:
             # psutil compares the time of creation first: never another process that has got this pid.
             was_killed = not process.is_running()
             if not was_killed:
                 process.send_signal(signal.SIGCONT)
             self.asleep = frozenset()
-        seconds = time.monotonic() - begun
-        self.sleeps.append(Sleep(target=str(target), at=at, seconds=seconds, was_killed=was_killed))
+        self.sleeps.append(Sleep(target=str(target), at=at, seconds=slept, was_killed=was_killed))

@@ -39,7 +39,7 @@ def lines(
     yield from _outages(after)
     yield ""
     for sleep in after.sleeps:
-        end = "died in its sleep" if sleep.was_killed else "woke up and went on"
+        end = "ended in its sleep" if sleep.was_killed else "woke up and went on"
         yield f"stopped: {sleep.target} for {sleep.seconds:.0f} s, {end}"
     holds = ", ".join(f"{hold.name} {hold.seconds:.1f} s" for hold in after.holds)
     yield f"locked: {holds or 'nothing'}"
@@ -65,6 +65,7 @@ def own_deaths(after: ChaosResult) -> Mapping[str, int]:
     outages = by_target(after.outages)
     outages[Target.STORE_WORKER] += len(after.poison.killer_ids) * write.limits.deaths
     outages.update(after.hung)
+    outages.update(sleep.target for sleep in after.sleeps if sleep.was_killed)
     return {part: number - outages[part] for part, number in after.restarts.items() if number > outages[part]}
 
 

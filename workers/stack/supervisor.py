@@ -26,7 +26,7 @@ import psutil
 from memcore.clock import utc_now
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.telemetry.events import Event
-from workers.health import FROZEN_SECONDS
+from workers.health import FROZEN_SECONDS, frozen_after
 from workers.stack.forks import Launcher
 from workers.stack.home import ServiceState, StackState, read_state, same_process, write_state
 from workers.stack.service_process import ServiceProcess, await_any_end, memory_by_session
@@ -56,7 +56,7 @@ FIRST_WAIT = timedelta(seconds=0.2)
 LONGEST_WAIT = timedelta(seconds=30)
 
 #: The same of a part that was ready before it died: it can start, and jobs wait for it.
-LONGEST_WAIT_WHEN_READY = timedelta(seconds=5)
+LONGEST_WAIT_WHEN_READY = timedelta(seconds=0.5)
 
 #: A part that has been up this long has recovered: its next death is a first one again.
 WELL_AFTER = timedelta(seconds=20)
@@ -223,20 +223,22 @@ class Supervisor:
         return [member for member in self._members if not member.is_asleep]
 
     def _end_frozen(self) -> None:
-        """Kill every part that runs and has shown no life for FROZEN_SECONDS of ours."""
+        """Kill every part that runs and has shown no life for as long, of our time, as makes it frozen."""
         now, looked_at = self._monotonic(), self._looked_at
         self._looked_at = now
-        if now - looked_at > FROZEN_SECONDS / 2:
-            self._signs.clear()  # this process slept, and the parts perhaps with it
         for member in self._members:
             name, alive = member.part.name, member.part.alive
             if alive is None or member.process is None or member.died() is not None:
                 continue
+            # One that starts on a busy machine may take its time until it shows life.
+            limit = frozen_after(name) if member.was_ready else FROZEN_SECONDS
             touched, last = alive.touched_at(), self._signs.get(name)
-            if last is None or (last.pid, last.touched) != (member.pid, touched):
+            # This process did, and the parts perhaps with it.
+            has_slept = now - looked_at > limit / 2
+            if last is None or has_slept or (last.pid, last.touched) != (member.pid, touched):
                 # When it was touched counts for nothing: the system's clock may be set.
                 self._signs[name] = _Sign(member.pid, touched, seen_at=now)
-            elif touched is not None and now - last.seen_at > FROZEN_SECONDS:
+            elif touched is not None and now - last.seen_at > limit:
                 log.warning(Event.STACK_PART_FROZEN, extra={"part": name})
                 member.clear_away()
 

@@ -569,27 +569,33 @@ class Writer:
                 with_vectors=False,
             )
             found = [str(row.id) for row in rows]
-            removed += self._remove(matching, found) if found else 0
-            if where.agent_id == CANARY_OWNER:
-                # One a minute for years would fill the history.
-                self._history.dropped(found)
+            remove = self._remove_canaries if where.agent_id == CANARY_OWNER else self._remove
+            removed += remove(matching, found) if found else 0
             if offset is None:
                 return removed
+
+    def _remove_canaries(self, matching: Filter, ids: list[str]) -> int:
+        # One a minute for years would fill the history. First, as below: whoever dies in between leaves no rows.
+        self._history.dropped(ids)
+        self._delete(matching, ids)
+        return len(ids)
 
     def _remove(self, matching: Filter, ids: list[str]) -> int:
         # The history first: a crash in between is repaired by deleting again, while a text left in the history of a
         # deleted memory would never be found.
         self._history.deleted(ids)
-        # By the whole condition, not by id alone: a memory that lost its mark since must stay.
-        self._client.delete(
-            self._collection, points_selector=FilterSelector(filter=narrower(matching, with_ids(ids))), wait=True
-        )
+        self._delete(matching, ids)
         staying = self._staying(ids)
         if staying:
             self._history.kept(list(staying.values()))
         # A store that wrote its row between our two steps found the memory still there.
         self._history.taken_back(set(ids) - set(staying))
         return len(ids) - len(staying)
+
+    def _delete(self, matching: Filter, ids: Sequence[str]) -> None:
+        # By the whole condition, not by id alone: a memory that lost its mark since must stay.
+        narrowed = narrower(matching, with_ids(ids))
+        self._client.delete(self._collection, points_selector=FilterSelector(filter=narrowed), wait=True)
 
     def _staying(self, ids: Sequence[str]) -> dict[str, MemoryEntry]:
         rows = self._client.retrieve(self._collection, ids=ids, with_payload=True)

@@ -186,7 +186,7 @@ def test_a_job_goes_from_pending_to_done(client: MemoryClient, job_context: Scri
 def test_a_store_that_is_away_costs_time_and_not_the_job_nor_its_silence(
     client: MemoryClient, job_context: ScriptedContext, app_of: Any, published: list[dict[str, Any]], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("tasks.store._RETRY_DELAY", timedelta(milliseconds=50))
+    monkeypatch.setattr("workers.celery_task.IN_HAND", timedelta(0))
     job_context.batch_writer.answer = MemoryConnectionError("away")
     (job_id,) = client.store("ada", REQUEST).job_ids
     with working(app_of(STORE), SHARD):

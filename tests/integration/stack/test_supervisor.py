@@ -20,7 +20,7 @@ from support.running_stack import wait_until
 
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.telemetry.events import Event
-from workers.health import FROZEN_SECONDS, STALE_SECONDS, Heartbeat
+from workers.health import FROZEN_SECONDS, STALE_SECONDS, Heartbeat, frozen_after
 from workers.stack import supervisor as supervising
 from workers.stack.home import StackState, create_folders, read_state, same_process, sleeping_parts, waiting_parts
 from workers.stack.service_process import await_any_end
@@ -214,6 +214,48 @@ def test_after_the_supervisor_slept_its_parts_have_time_to_show_life(
         look(supervisor)
         os.kill(first, signal.SIGCONT)
         assert (pid_of(home, "one"), restarts(home, "one")) == (first, 0)
+    finally:
+        supervisor.stop()
+
+
+def test_the_part_that_engines_wait_for_is_replaced_sooner_once_it_has_started(
+    home: Path, living: Callable[[str], ServiceSpec]
+) -> None:
+    clock, name = Clock(), "worker-store"
+    supervisor = Supervisor(home, [living(name), living("two")], {"PATH": os.environ["PATH"]}, monotonic=clock)
+    supervisor.start()
+
+    def pass_silently() -> None:
+        """Let a fifth more than its limit pass, in steps as short as those of a supervisor that was awake."""
+        for _ in range(6):
+            clock.seconds += frozen_after(name) / 5
+            look(supervisor)
+
+    try:
+        first, other = pid_of(home, name), pid_of(home, "two")
+        assert first is not None
+        assert other is not None
+        for pid in (first, other):
+            os.kill(pid, signal.SIGSTOP)
+        look(supervisor)
+        # As it were, it still starts: on a busy machine that takes its time.
+        Heartbeat.of(home, name).path.unlink()
+        supervisor._members[0].was_ready = False
+        pass_silently()
+        assert (pid_of(home, name), restarts(home, name)) == (first, 0)
+        for shown in (Heartbeat.of(home, name), Heartbeat.alive(home, name)):
+            shown.touch()
+        look(supervisor)
+        # Between two looks this process slept, if only for half the limit: the parts may have, too.
+        clock.seconds += frozen_after(name) * 0.6
+        look(supervisor)
+        for _ in range(4):
+            clock.seconds += frozen_after(name) / 5
+            look(supervisor)
+        assert (pid_of(home, name), restarts(home, name)) == (first, 0)
+        pass_silently()
+        wait_until(lambda: look(supervisor) or restarts(home, name) == 1, what="a new process")
+        assert (pid_of(home, "two"), restarts(home, "two")) == (other, 0)
     finally:
         supervisor.stop()
 

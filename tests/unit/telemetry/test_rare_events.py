@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+from datetime import timedelta
 from pathlib import Path
 from queue import Empty
 from types import SimpleNamespace
@@ -207,7 +208,8 @@ async def test_a_collection_that_cannot_be_written_when_it_is_closed(caplog: pyt
 def test_a_job_whose_connections_cannot_be_opened_goes_back(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workers.celery_task._requeue", raising(Reject("back to its queue")))
+    monkeypatch.setattr("workers.celery_task._put_back", raising(Reject("back to its queue")))
+    monkeypatch.setattr("workers.celery_task.IN_HAND", timedelta(0))
     app = Celery(set_as_current=False, broker="memory://")
     contexts: Any = SimpleNamespace(of=raising(MemoryConnectionError(SECRET)), refused_seconds=lambda _company: 0.0)
     (job,) = (each for each in all_jobs() if each.name == StorePayload.task)

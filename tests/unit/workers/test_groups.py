@@ -9,7 +9,10 @@ from memcore.jobs import Queue, StorePayload
 from tasks.job import all_jobs
 from tasks.learn import finetune
 from tasks.store import write
-from workers.groups import GROUPS, LLM
+from workers.broker import SOFT_SHUTDOWN_SECONDS
+from workers.celery_task import IN_HAND
+from workers.groups import GROUPS, LLM, WorkerGroup
+from workers.health import BEAT_SECONDS, frozen_after
 from workers.run import main, options_of
 from workers.transport.channel import Channel
 
@@ -30,6 +33,19 @@ def test_a_job_is_asked_to_stop_before_it_is_killed_and_killed_before_another_ge
     taker = next(each for each in GROUPS.values() if queue in each.queues)
     assert limits.soft < limits.hard < taker.visibility
     assert limits.attempts >= 1
+
+
+@pytest.mark.parametrize("job", all_jobs(), ids=lambda job: str(job.name))
+def test_only_a_job_in_a_thread_waits_there_and_no_longer_than_a_worker_that_stops(job: object) -> None:
+    if job.retry_after < IN_HAND:  # type: ignore[attr-defined]  # as above
+        assert [group.pool for group in GROUPS.values() if job.queue in group.queues] == ["threads"]  # type: ignore[attr-defined]  # as above
+    assert IN_HAND.total_seconds() < SOFT_SHUTDOWN_SECONDS
+
+
+@pytest.mark.parametrize("group", GROUPS.values(), ids=lambda group: str(group.name))
+def test_a_frozen_worker_is_replaced_before_its_messages_go_to_others(group: WorkerGroup) -> None:
+    # Nobody who wakes up after that does twice what others have done.
+    assert 3 * BEAT_SECONDS <= frozen_after(f"worker-{group.name}") < group.visibility.total_seconds()
 
 
 def test_the_longest_stage_that_can_be_configured_ends_before_its_job_is_asked_to_stop() -> None:

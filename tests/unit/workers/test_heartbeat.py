@@ -14,7 +14,7 @@ import pytest
 from workers.beat import scheduler_of
 from workers.consumer import RequeueUnknownConsumer
 from workers.groups import STORE
-from workers.health import BEAT_SECONDS, FROZEN_SECONDS, LAST_LOOK_SECONDS, STALE_SECONDS, Heartbeat, main
+from workers.health import BEAT_SECONDS, LAST_LOOK_SECONDS, STALE_SECONDS, Heartbeat, frozen_after, main
 from workers.lifecycle import LOOP_LIMIT_SECONDS, SignsOfLife, watch_heartbeat
 
 
@@ -80,17 +80,19 @@ def test_a_worker_whose_jobs_cannot_begin_writes_no_heartbeat(
         heartbeat.path.unlink()
 
 
-def test_a_part_that_waits_is_alive_and_takes_no_jobs(heartbeat: Heartbeat, tmp_path: Path) -> None:
-    alive = Heartbeat.alive(tmp_path, "worker-store")
-    assert main(["--alive", "worker-store"]) == 1
+@pytest.mark.parametrize(("part", "seconds"), [("worker-store", 15), ("worker-llm", 120), ("beat", 120)])
+@pytest.mark.usefixtures("heartbeat")
+def test_a_part_that_waits_is_alive_and_takes_no_jobs(tmp_path: Path, part: str, seconds: float) -> None:
+    heartbeat, alive = Heartbeat.of(tmp_path, part), Heartbeat.alive(tmp_path, part)
+    assert main(["--alive", part]) == 1
     heartbeat.touch()
-    assert main(["--alive", "worker-store"]) == 1
+    assert main(["--alive", part]) == 1
     alive.touch()
     grow_old(heartbeat, STALE_SECONDS)
-    grow_old(alive, FROZEN_SECONDS - BEAT_SECONDS)
-    assert (main(["worker-store"]), main(["--alive", "worker-store"])) == (1, 0)
-    grow_old(alive, FROZEN_SECONDS)
-    assert main(["--alive", "worker-store"]) == 1
+    grow_old(alive, seconds - BEAT_SECONDS)
+    assert (main([part]), main(["--alive", part])) == (1, 0)
+    grow_old(alive, seconds)
+    assert main(["--alive", part]) == 1
 
 
 def test_a_worker_is_alive_while_it_waits_for_its_broker() -> None:
@@ -195,10 +197,10 @@ def test_a_check_ends_a_frozen_part(
 ) -> None:
     heartbeat.touch()
     alive = Heartbeat.alive(tmp_path, "worker-store")
-    grow_old(alive, FROZEN_SECONDS - BEAT_SECONDS)
+    grow_old(alive, frozen_after("worker-store") - BEAT_SECONDS)
     assert main(["--end-frozen", *more, "worker-store"]) == 0
     assert stopped.poll() is None
-    grow_old(alive, FROZEN_SECONDS)
+    grow_old(alive, frozen_after("worker-store"))
     assert main([*more, "worker-store"]) == (1 if more else 0)
     assert stopped.poll() is None
     assert main(["--end-frozen", *more, "worker-store"]) == 1

@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -20,9 +21,9 @@ from memcore.config.policy import Policy
 from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.ingest import WriteResult
-from memcore.jobs import Dead, Done, Outcome, Retry, StoreItem, StorePayload
+from memcore.jobs import Dead, Done, Outcome, Retry, Snooze, StoreItem, StorePayload
 from memcore.ledger.ledger import Ledger
-from tasks.job import WRITE_LIMITS, Job
+from tasks.job import RETRY_DELAY, WRITE_LIMITS, Job
 from workers.celery_task import MAX_COUNTDOWN, build_tasks, run_job
 from workers.write_batcher import BatchWriter
 
@@ -36,8 +37,8 @@ def job_context(sqlite_ledger: LedgerUrls) -> Generator[ScriptedContext]:
     ledger.close()
 
 
-def job_that(run: Callable[..., Outcome]) -> Job:
-    return Job(payload=StorePayload, limits=WRITE_LIMITS, run=run)
+def job_that(run: Callable[..., Outcome], *, retry_after: timedelta = RETRY_DELAY) -> Job:
+    return Job(payload=StorePayload, limits=WRITE_LIMITS, retry_after=retry_after, run=run)
 
 
 def a_row_with_an_unknown_key() -> ValidationError:
@@ -47,9 +48,10 @@ def a_row_with_an_unknown_key() -> ValidationError:
 
 
 class Contexts(ScriptedContexts):
-    """Fails to open as often as the test says."""
+    """Fails to open until the test has it open, or as often as it says."""
 
     error: BaseException | None = None
+    times = 1_000
     seconds = 5.0
 
     def refused_seconds(self, _company: str | None) -> float:
@@ -57,7 +59,8 @@ class Contexts(ScriptedContexts):
 
     @contextmanager
     def of(self, company: str | None) -> Iterator[ScriptedContext]:
-        if self.error is not None:
+        if self.error is not None and self.times:
+            self.times -= 1
             raise self.error
         with super().of(company) as context:
             yield context
@@ -99,6 +102,54 @@ def test_a_job_whose_context_cannot_open_goes_back_without_an_attempt(
     assert (back["retries"], back["countdown"]) == (3, 5)
     contexts.seconds = 3_600
     assert run_task(contexts, job_that(lambda *_: Done()), monkeypatch)["countdown"] == MAX_COUNTDOWN.total_seconds()
+
+
+def test_a_job_waits_in_its_thread_for_what_is_away_and_keeps_its_place(
+    job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[Outcome] = [Retry(reason="away", delay=timedelta(seconds=2)), Done()]
+    job = job_that(lambda *_: outcomes.pop(0), retry_after=timedelta(0))
+    contexts = Contexts(job_context)
+    contexts.error, contexts.times = MemoryConnectionError("away"), 2
+    current: Any = contexts
+    app = Celery(set_as_current=False, broker="memory://")
+    build_tasks(app, [job], current)
+    task, back = app.tasks[job.name], MagicMock()
+    monkeypatch.setattr(task, "signature_from_request", back)
+    task.push_request(id="job-1", retries=3, delivery_info={"routing_key": "memory.store", "redelivered": False})
+    assert task.run(PAYLOAD)["outcome"] == "done"
+    assert (contexts.times, outcomes) == (0, [])
+    back.assert_not_called()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "in_hand", "retry_after"),
+    [
+        (Retry(reason="away", delay=timedelta(seconds=2)), timedelta(seconds=1), timedelta(0)),
+        (Snooze(reason="the disk is full", delay=timedelta(seconds=6)), timedelta(seconds=60), timedelta(0)),
+        (Retry(reason="away", delay=timedelta(seconds=2)), timedelta(seconds=10), timedelta(seconds=10)),
+    ],
+    ids=["it waited long enough", "it is to come later", "it is in no hurry"],
+)
+def test_a_job_that_does_not_wait_in_its_thread_goes_back(
+    job_context: ScriptedContext,
+    monkeypatch: pytest.MonkeyPatch,
+    outcome: Outcome,
+    in_hand: timedelta,
+    retry_after: timedelta,
+) -> None:
+    monkeypatch.setattr("workers.celery_task.IN_HAND", in_hand)
+    outcomes = [outcome]
+    job = job_that(lambda *_: outcomes.pop(), retry_after=retry_after)
+    assert run_task(Contexts(job_context), job, monkeypatch)["countdown"] in {2, 6}
+
+
+def test_a_job_whose_context_is_wrong_does_not_wait_in_its_thread(
+    job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts = Contexts(job_context)
+    contexts.error, contexts.times = MemoryConfigError("a policy"), 1
+    run_task(contexts, job_that(lambda *_: Done(), retry_after=timedelta(0)), monkeypatch)
 
 
 @pytest.mark.parametrize("error", [ValueError("a column"), MemoryError(), RuntimeError("a driver")])

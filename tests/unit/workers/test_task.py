@@ -65,6 +65,7 @@ def a_task(*, retries: int = 0) -> MagicMock:
     task.request.id = "job-1"
     task.request.retries = retries
     task.request.ignore_result = False
+    task.request.in_hand_until = 0.0
     task.request.argsrepr = "2 memories"
     task.request.delivery_info = {"exchange": "", "routing_key": "memory.store.bulk", "redelivered": False}
     return task
