@@ -5,30 +5,19 @@ MEMTEND_LLM_URL a model is asked whatever was not answered yet.
 """
 
 import asyncio
-import tempfile
-from contextlib import closing
-from pathlib import Path
+import os
+from datetime import timedelta
 
 from benchmarks.figure import Figure, Target
-from benchmarks.stack import open_home, policy_of
 from support.fact_changes import ANSWERS, Judged, judged, people, replayed
-from support.ledger_records import sqlite_urls
 from support.recorded_answers import RecordedAnswers
 
-from memcore.ledger.ledger import Ledger
-from memcore.ledger.migrate import migrate
-from memcore.llm.accounting import create_model
-from memcore.llm.protocol import Model
+from memcore.llm.provider import ServerProvider
 
 
 def replacing() -> tuple[list[Figure], list[Target]]:
     """Let each person say each new thing."""
-    with open_home(policy="memory:\n  llm:\n    model: small\n") as stack, tempfile.TemporaryDirectory() as folder:
-        urls = sqlite_urls(Path(folder))
-        migrate(urls)
-        with closing(Ledger.open(urls)) as ledger:
-            live = create_model(stack.settings, policy_of(stack.settings), ledger)
-            found = asyncio.run(_found(live))
+    found = asyncio.run(_found(os.environ.get("MEMTEND_LLM_URL")))
     changes = [each for each in found if each.is_change]
     wrong = sum(bool(each.wrong) for each in found) / len(found)
     return [], [
@@ -41,7 +30,8 @@ def replacing() -> tuple[list[Figure], list[Target]]:
     ]
 
 
-async def _found(live: Model | None) -> list[Judged]:
-    if live is None:
+async def _found(url: str | None) -> list[Judged]:
+    if url is None:
         return [*await replayed("seen"), *await replayed("unseen")]
+    live = ServerProvider(url, model="small", timeout=timedelta(minutes=5))
     return await judged(RecordedAnswers.read(ANSWERS, live=live), [*people("seen"), *people("unseen")])
