@@ -10,7 +10,7 @@ from memcore import ids
 from memcore.config.policy import Policy
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import ChangesPayload, Dead, Done, MaintenancePayload, Outcome, SearchNotesPayload, Step
-from memcore.ledger.work_items import PlainWork
+from memcore.ledger.learning.experiences import ChangeFinding, NoteWriting
 from memcore.maintenance.changes import ChangesService
 from memcore.maintenance.search_notes import SearchNotesService
 from scheduler.sweep import ASK_A_MODEL
@@ -44,7 +44,7 @@ class AfterRun:
     def message(self) -> str:
         return self.payload(company="acme", agent_id="ada").model_dump_json()
 
-    def work(self, job_context: ScriptedContext) -> PlainWork:
+    def work(self, job_context: ScriptedContext) -> NoteWriting | ChangeFinding:
         ledger = job_context.ledger
         return ledger.change_finding if self.section == "changes" else ledger.note_writing
 
