@@ -115,7 +115,8 @@ def test_a_store_worker_that_stands_still_is_an_alert_and_none_once_it_goes_on(
     stack: StackAddress, prometheus: Prometheus
 ) -> None:
     assert prometheus.firing() == set()
-    with stopped(stack.pid("worker-store")):
+    # Else the supervisor replaces it before anybody is called.
+    with stopped(stack.state.supervisor_pid), stopped(stack.pid("worker-store")):
         store_one(stack)
         wanted = {"MemtendHeartbeatOld", "MemtendWorkersGone", "MemtendStoreQueueOld"}
         wait_until(lambda: wanted <= prometheus.firing(), seconds=SOON, what="the alerts")
