@@ -69,7 +69,7 @@ class AccountedModel:
         """
         model = request.model or self._model
         if model is None:
-            raise ProviderError("no language model is named", kind="no_model")
+            raise ProviderError("no language model is named: name one in memory.llm.model", kind="no_model")
         price = self._prices.get(model, FREE)
         call_id = self._reserved(request, price, model=model, by=by, key=key)
         tries = Tries()

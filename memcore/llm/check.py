@@ -42,7 +42,7 @@ _NEXT_STEPS: dict[str | None, str] = {
     "timeout": "raise memory.llm.timeout_seconds, or choose a smaller model",
     "connection": "start the server, or check MEMTEND_LLM_URL",
     "no_url": "check MEMTEND_LLM_URL",
-    _UNNAMED: "name one in memory.llm.model of the policy",
+    _UNNAMED: "name one in memory.llm.model",
     "unreadable": "check MEMTEND_LLM_URL and memory.llm.api",
     "filtered": "choose another model: this one's filter refuses a harmless question",
     CONTEXT_TOO_SMALL: "choose a model with a larger context, or set memory.llm.context_tokens",

@@ -144,7 +144,7 @@ class ServerProvider:
         """
         model = request.model or self._model
         if model is None:
-            raise ProviderError("no language model is named", kind="no_model")
+            raise ProviderError("no language model is named: name one in memory.llm.model", kind="no_model")
         until, refused = self._refusals.get(model, (None, None))
         if until is not None and refused is not None and self._clock() < until:
             raise refused()

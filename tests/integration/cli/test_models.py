@@ -142,7 +142,7 @@ def test_where_no_model_is_named_those_of_the_server_are(environ: dict[str, str]
         done = checked(environ, f"{server.url}/v1", policy="attempts: 1")
         assert questions(server) == []
     assert (found["kind"], found["has_form"], found["offered"]) == ("no_model", False, [MODEL])
-    assert found["next_step"] == "name one in memory.llm.model of the policy"
+    assert found["next_step"] == "name one in memory.llm.model"
     assert done.exit_code == 1
     assert MODEL in done.stderr
 

@@ -158,7 +158,7 @@ def test_turns_that_wait_say_which_model_conversations_need(
     unnamed, server = language_model(configure(MEMTEND_LLM_URL=stub.url))
     assert (unnamed.check, unnamed.ok, unnamed.mend) == ("model of conversation", False, "name one: memory.llm.model")
     assert (server.ok, server.seen) == (False, "no language model is named")
-    assert server.mend.startswith("name one in memory.llm.model of the policy (it offers stub-small); ")
+    assert server.mend.startswith("name one in memory.llm.model (it offers stub-small); ")
     named, server = language_model(configure("memory: {llm: {model: stub-small}}", MEMTEND_LLM_URL=stub.url))
     assert (named.ok, named.seen, server.ok) == (True, "stub-small", True)
 
