@@ -70,6 +70,14 @@ class Heartbeat:
         self.touch()
         self.path.write_text(f"{pid} {born}", encoding="ascii")
 
+    def named_process(self) -> tuple[int, float] | None:
+        """Return the pid of the process that shows life here, and when it was created; None where none is named."""
+        try:
+            pid, born = self.path.read_text(encoding="ascii").split()
+            return int(pid), float(born)
+        except (OSError, ValueError):
+            return None
+
     def touched_at(self) -> float | None:
         """Return when the last heartbeat was, in seconds since 1970; None when there was none."""
         try:
@@ -104,12 +112,15 @@ def main(argv: Sequence[str]) -> int:
         )
         return EXIT_USAGE
     home, (name,) = home_folder(os.environ), names
-    alive = Heartbeat.alive(home, name)
-    frozen = frozen_after(name)
+    ready, alive = Heartbeat.of(home, name), Heartbeat.alive(home, name)
+    named = alive.named_process()
+    # As in the supervisor: one that has not been ready may take its time.
+    was_ready = named is not None and (ready.touched_at() or 0) >= named[1]
+    frozen = frozen_after(name) if was_ready else FROZEN_SECONDS
     if "--end-frozen" in options and (pid := _end_frozen(alive, frozen)) is not None:
         sys.stdout.write(f"{name} showed no life for {frozen:g} seconds: process {pid} was ended\n")
         return 1
-    heartbeat, limit = (alive, frozen) if "--alive" in options else (Heartbeat.of(home, name), STALE_SECONDS)
+    heartbeat, limit = (alive, frozen) if "--alive" in options else (ready, STALE_SECONDS)
     age = heartbeat.age_seconds()
     if age is None:
         sys.stdout.write(f"{name} has not taken a job yet: there is no {heartbeat.path}\n")
@@ -128,12 +139,12 @@ def _end_frozen(alive: Heartbeat, seconds: float) -> int | None:
         return None
     from workers.stack.home import same_process  # noqa: PLC0415  # only where a part is frozen, see above
 
-    with suppress(OSError, ValueError):  # it names no process, or that one has ended
-        pid, born = alive.path.read_text(encoding="ascii").split()
-        if same_process(int(pid), float(born)):
-            os.kill(int(pid), signal.SIGKILL)
-            return int(pid)
-    return None
+    named = alive.named_process()
+    if named is None or not same_process(*named):
+        return None
+    with suppress(OSError):  # it has just ended
+        os.kill(named[0], signal.SIGKILL)
+    return named[0]
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ TESTS = {
         f"{MAINTENANCE}/test_held_plan.py", "tests/integration/client/test_unsafe_brokers.py",
         "tests/integration/erasure/test_hidden.py", "tests/unit/workers/test_put_back.py",
         "tests/unit/workers/test_heartbeat.py", "tests/integration/stack/test_supervisor.py",
+        "tests/integration/backends/test_history.py",
     ),
 }  # fmt: skip
 
@@ -689,9 +690,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ("limit = frozen_after(name) if member.was_ready else FROZEN_SECONDS", "limit = frozen_after(name)"),
         ("limit = frozen_after(name) if member.was_ready else FROZEN_SECONDS", "limit = FROZEN_SECONDS"),
         ("has_slept = now - looked_at > limit / 2", "has_slept = now - looked_at > FROZEN_SECONDS / 2"),
-        ("frozen = frozen_after(name)", "frozen = FROZEN_SECONDS"),
+        ("frozen = frozen_after(name) if was_ready else FROZEN_SECONDS", "frozen = FROZEN_SECONDS"),
+        ("frozen = frozen_after(name) if was_ready else FROZEN_SECONDS", "frozen = frozen_after(name)"),
         ("if delay <= FAILED_DELAY and _may_wait(task, delay):", "if False:"),
         ("waits_in_hand = job.retry_after < IN_HAND", "waits_in_hand = True"),
+        ("self._history.dropped(ids)", "(self._delete(matching, ids), self._history.dropped(ids))"),
         ("if not (isinstance(error, errors.MemoryConnectionError) and _may_wait(self, job.retry_after)):", "if True:"),
     ),
 )

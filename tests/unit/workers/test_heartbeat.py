@@ -14,7 +14,7 @@ import pytest
 from workers.beat import scheduler_of
 from workers.consumer import RequeueUnknownConsumer
 from workers.groups import STORE
-from workers.health import BEAT_SECONDS, LAST_LOOK_SECONDS, STALE_SECONDS, Heartbeat, frozen_after, main
+from workers.health import BEAT_SECONDS, FROZEN_SECONDS, LAST_LOOK_SECONDS, STALE_SECONDS, Heartbeat, frozen_after, main
 from workers.lifecycle import LOOP_LIMIT_SECONDS, SignsOfLife, watch_heartbeat
 
 
@@ -87,7 +87,7 @@ def test_a_part_that_waits_is_alive_and_takes_no_jobs(tmp_path: Path, part: str,
     assert main(["--alive", part]) == 1
     heartbeat.touch()
     assert main(["--alive", part]) == 1
-    alive.touch()
+    alive.name_process(os.getpid(), time.time() - 2 * FROZEN_SECONDS)
     grow_old(heartbeat, STALE_SECONDS)
     grow_old(alive, seconds - BEAT_SECONDS)
     assert (main([part]), main(["--alive", part])) == (1, 0)
@@ -208,6 +208,23 @@ def test_a_check_ends_a_frozen_part(
     assert looks == [LAST_LOOK_SECONDS]
     # It has gone: nobody else is ended in its place.
     assert main(["--end-frozen", "--alive", "worker-store"]) == 1
+
+
+def test_a_part_that_has_not_been_ready_may_take_its_time(
+    heartbeat: Heartbeat, tmp_path: Path, stopped: subprocess.Popen[str], looks: list[float]
+) -> None:
+    alive = Heartbeat.alive(tmp_path, "worker-store")
+    for before in (None, 3600):  # a worker that ran before it on this folder was ready
+        if before:
+            heartbeat.touch()
+            grow_old(heartbeat, before)
+        grow_old(alive, FROZEN_SECONDS - BEAT_SECONDS)
+        assert main(["--end-frozen", "--alive", "worker-store"]) == 0
+        assert stopped.poll() is None
+    grow_old(alive, FROZEN_SECONDS)
+    assert main(["--end-frozen", "--alive", "worker-store"]) == 1
+    assert stopped.wait(timeout=60) == -signal.SIGKILL
+    assert looks == [LAST_LOOK_SECONDS]
 
 
 def test_a_check_ends_nobody_who_shows_life_at_the_last_look(
