@@ -1,95 +1,7 @@
-"""The lines of the product that mutants.py breaks, what each becomes, and the tests that must fail then."""
+"""The lines of the product that mutants.py breaks, and what each becomes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-MAINTENANCE, LEDGER = "tests/integration/maintenance", "tests/integration/ledger"
-
-#: The tests that must see a mutant of an area; the quick ones come first, and the first failure ends them.
-TESTS = {
-    "lessons": (
-        "tests/unit/procedural", "tests/unit/retrieval/test_surer.py", "tests/integration/procedural",
-        f"{MAINTENANCE}/test_pruning.py",
-    ),
-    "proposals": (f"{MAINTENANCE}/test_proposals.py", f"{MAINTENANCE}/test_first_runs.py"),
-    "fallbacks": (f"{MAINTENANCE}/test_fallbacks.py",),
-    "journal": (
-        f"{LEDGER}/test_journal.py", f"{LEDGER}/test_deletion.py", f"{LEDGER}/test_archive.py",
-        f"{MAINTENANCE}/test_maintenance_run.py", f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
-        f"{MAINTENANCE}/test_archiving_crashes.py",
-    ),
-    "leases": (
-        "tests/unit/maintenance/test_lease.py", f"{LEDGER}/test_connections.py", f"{LEDGER}/test_runs.py",
-        f"{MAINTENANCE}/test_pausing.py", f"{MAINTENANCE}/test_crashes.py", f"{MAINTENANCE}/test_removing.py",
-    ),
-    "isolation": (
-        "tests/integration/backends/test_deletion.py", "tests/contract/backends",
-        "tests/contract/shared/test_sharing.py", f"{LEDGER}/test_runs.py",
-        f"{LEDGER}/test_companies.py", f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py",
-    ),
-    "undo": (
-        f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py", f"{MAINTENANCE}/test_undo_later.py",
-        f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",
-    ),
-    "search notes": (
-        "tests/unit/maintenance/test_written_notes.py", "tests/contract/backends/test_search_notes.py",
-        f"{MAINTENANCE}/test_search_notes.py", "tests/integration/backends/test_search_notes.py",
-        f"{MAINTENANCE}/test_versions.py",
-        "tests/integration/reindex/test_switch.py",
-    ),
-    "changes": ("tests/unit/maintenance/test_change_guards.py", f"{MAINTENANCE}/test_changes.py"),
-    "asking": (
-        "tests/unit/retrieval/strategies/test_answering.py", "tests/unit/memory_face/test_ask.py",
-        "tests/unit/remote/test_requests.py", "tests/unit/llm/test_grounding.py",
-    ),
-    "languages": ("tests/unit/embedding", "tests/unit/backends", "tests/integration/reindex"),
-    "evidence": (
-        "tests/unit/backends/test_evidence.py", "tests/unit/backends/test_neighbours.py",
-        "tests/unit/backends/test_answer.py", "tests/unit/embedding/test_spelling.py",
-        "tests/unit/retrieval/test_weighted.py",
-        "tests/unit/backends/test_current.py", "tests/integration/jobs/test_intake.py",
-        "tests/integration/backends/test_rankings.py", "tests/unit/backends/test_when.py",
-        "tests/integration/backends/test_evidence.py", "tests/unit/backends/test_indexed_text.py",
-    ),
-    "grounding": tuple(f"tests/unit/llm/test_{each}.py" for each in ("grounding", "grounded_paths", "coverage")),
-    "gate": ("tests/integration/maintenance/test_gate.py", "tests/integration/maintenance/test_on_mem0.py"),
-    "succession": (
-        "tests/contract/backends/test_succession.py", "tests/integration/jobs/test_intake.py",
-        "tests/unit/backends/test_current.py", "tests/unit/retrieval/test_conflicts.py",
-    ),
-    "answers": (
-        "tests/unit/llm", "tests/unit/conversation/test_quotes.py", "tests/unit/conversation/test_turns.py",
-        "tests/unit/conversation/test_prompts.py", "tests/unit/conversation/test_reconciliation.py",
-        "tests/unit/retrieval/strategies",
-    ),
-    "contexts": ("tests/unit/workers/test_context.py", "tests/unit/workers/test_task.py"),
-    "batch writer": ("tests/unit/workers/test_batch_writer.py", "tests/unit/workers/test_fair_queues.py"),
-    "attempts": (f"{LEDGER}/test_attempt.py", "tests/unit/tasks/test_synthesize.py"),
-    "work items": (
-        f"{LEDGER}/test_finetune_runs.py", f"{LEDGER}/test_work_dispatch.py", f"{LEDGER}/test_work_items.py",
-    ),
-    "questions": (
-        f"{LEDGER}/test_recorded_queries.py", f"{MAINTENANCE}/test_recorded_queries.py", "tests/unit/tasks/test_use.py",
-        "tests/unit/retrieval/test_context.py", "tests/unit/retrieval/test_use.py",
-        "tests/unit/maintenance/test_probes.py",
-    ),
-    "transport": ("tests/unit/transport", "tests/integration/transport"),
-    "model servers": (
-        "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",
-    ),
-    "local models": (
-        "tests/unit/stack/test_local_llm.py", "tests/unit/conversation/test_guards.py",
-        "tests/unit/llm/test_structured.py", "tests/integration/stack/test_supervisor.py",
-        "tests/integration/cli/test_usage.py", f"{LEDGER}/test_service_operations.py",
-    ),
-    "third review": (
-        "tests/unit/skills/test_evidence.py", "tests/unit/adapters/test_at_once.py", f"{MAINTENANCE}/test_versions.py",
-        f"{MAINTENANCE}/test_held_plan.py", "tests/integration/client/test_unsafe_brokers.py",
-        "tests/integration/erasure/test_hidden.py", "tests/unit/workers/test_put_back.py",
-        "tests/unit/workers/test_heartbeat.py", "tests/integration/stack/test_supervisor.py",
-        "tests/integration/backends/test_history.py",
-    ),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -689,6 +601,10 @@ MUTANTS: tuple[Mutant, ...] = (
         ("elif touched is not None and now - last.seen_at > limit:", "elif False:"),
         ("limit = frozen_after(name) if member.was_ready else FROZEN_SECONDS", "limit = frozen_after(name)"),
         ("limit = frozen_after(name) if member.was_ready else FROZEN_SECONDS", "limit = FROZEN_SECONDS"),
+        (
+            "outages = self._outages[name] = min(self._outages.get(name, 0) + 1, _MOST_OUTAGES)",
+            "outages = self._outages[name] = self._outages.get(name, 0) + 1",
+        ),
         ("has_slept = now - looked_at > limit / 2", "has_slept = now - looked_at > FROZEN_SECONDS / 2"),
         ("frozen = frozen_after(name) if was_ready else FROZEN_SECONDS", "frozen = FROZEN_SECONDS"),
         ("frozen = frozen_after(name) if was_ready else FROZEN_SECONDS", "frozen = frozen_after(name)"),

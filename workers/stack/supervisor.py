@@ -49,14 +49,15 @@ STATE_SECONDS = 5.0
 _MEMORY_SECONDS = 300.0
 _MEMORY_CHANGED_SECONDS = 10.0
 
-#: First wait before a dead part starts again.
+#: First wait before a dead part starts again. Each death in a row doubles it; where the part had been ready, so that it
+#: can start and jobs wait for it, each adds as much.
 FIRST_WAIT = timedelta(seconds=0.2)
 
 #: Longest wait before a dead part starts again.
 LONGEST_WAIT = timedelta(seconds=30)
 
-#: The same of a part that was ready before it died: it can start, and jobs wait for it.
-LONGEST_WAIT_WHEN_READY = timedelta(seconds=0.5)
+#: More deaths in a row make the wait no longer.
+_MOST_OUTAGES = 10
 
 #: A part that has been up this long has recovered: its next death is a first one again.
 WELL_AFTER = timedelta(seconds=20)
@@ -256,9 +257,9 @@ class Supervisor:
             return
         if name not in self._revive_at:
             member.clear_away()
-            outages = self._outages[name] = self._outages.get(name, 0) + 1
-            longest = LONGEST_WAIT_WHEN_READY if member.was_ready else LONGEST_WAIT
-            wait = LONGEST_WAIT if code == EXIT_CONFIG else min(FIRST_WAIT * 2 ** (outages - 1), longest)
+            outages = self._outages[name] = min(self._outages.get(name, 0) + 1, _MOST_OUTAGES)
+            next_wait = FIRST_WAIT * (outages if member.was_ready else 2 ** (outages - 1))
+            wait = LONGEST_WAIT if code == EXIT_CONFIG else min(next_wait, LONGEST_WAIT)
             self._revive_at[name] = time.monotonic() + wait.total_seconds()
             log.warning(
                 Event.STACK_PART_DIED, extra={"part": name, "exit_code": code, "wait_seconds": wait.total_seconds()}

@@ -1,5 +1,6 @@
 from measure.mutants import places
-from measure.mutations import MUTANTS, TESTS
+from measure.mutated_areas import TESTS
+from measure.mutations import MUTANTS
 from support.repository import ROOT
 
 
