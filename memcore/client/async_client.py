@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import wraps
+from contextvars import copy_context
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from memcore.client.client import ClientLimits, ClientOptions, MemoryClient
 from memcore.client.results import JobStatus, PendingJobs
-from memcore.telemetry import tracing
 
 if TYPE_CHECKING:
     from memcore.config.settings import Settings
@@ -101,5 +101,6 @@ class AsyncMemoryClient:
     async def _run(self, step: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="memtend-client")
-        call = tracing.carried(lambda: step(*args, **kwargs))
+        # With the trace and the deadline of the caller.
+        call = partial(copy_context().run, step, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)

@@ -28,7 +28,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from memcore.client.envelopes import OutgoingJob, portions
 from memcore.client.results import JobState, JobStatus
 from memcore.config.urls import Address
-from memcore.deadline.breaker import Part
+from memcore.deadline.breaker import Part, breaker_of
 from memcore.errors import (
     MemoryBrokerFullError,
     MemoryBrokerUnsafeError,
@@ -443,6 +443,7 @@ class JobResults(Publisher):
         super().__init__(app, may_lose=may_lose)
         results = Address.of(result_url) if result_url else None
         self._result_errors = _result_errors(results)
+        self._breaker = breaker_of(Part.BROKER, result_url or "")
         self._outcomes = OwnCelery(backend=results.url if results else None)
         self._outcomes.conf.update(
             accept_content=["json"],
@@ -474,10 +475,14 @@ class JobResults(Publisher):
         if self._outcomes.conf.result_backend is None:
             msg = "job outcomes are not read: give the client a result_url"
             raise MemoryConnectionError(msg)
+        limit, began = self._breaker.limit(), time.monotonic()
         try:
             meta = self._outcomes.backend.get_task_meta(job_id)
         except self._result_errors as error:
+            if limit is not None and time.monotonic() - began >= limit:
+                self._breaker.timed_out()
             raise _unavailable("the result store", "does not say the outcome", error) from error
+        self._breaker.answered()
         return _status(job_id, meta)
 
     def close(self) -> None:

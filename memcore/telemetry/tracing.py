@@ -6,16 +6,14 @@ While traces are off, each call here costs one comparison. No attribute holds a 
 error: its class alone is kept.
 """
 
-import contextvars
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
-from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from memcore.errors import MissingExtraError
 from memcore.extras import naming_extras
@@ -34,7 +32,6 @@ _FLUSH_MILLISECONDS = 2_000
 
 Kind = Literal["internal", "client", "server", "producer", "consumer"]
 Value = str | int | float | bool
-Result = TypeVar("Result")
 
 
 class Attribute(StrEnum):
@@ -291,10 +288,3 @@ def continued(context: str | None) -> AbstractContextManager[None]:
     if _active is None:
         return _NOTHING
     return _active.continued(context)
-
-
-def carried(call: Callable[[], Result]) -> Callable[[], Result]:
-    """Return a call that another thread may make within the current trace."""
-    if _active is None:
-        return call
-    return partial(contextvars.copy_context().run, call)

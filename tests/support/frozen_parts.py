@@ -117,12 +117,13 @@ def reading_calls(api: HttpApi, memory_id: str, *, question: str = "payment queu
     return calls | {f"POST {path}": ("POST", path, body) for path, body in posts.items()}
 
 
-async def until_answered(client: httpx.AsyncClient) -> None:
-    """Wait until a prompt is whole again: the pause of every circuit breaker must be over."""
+async def until_answered(client: httpx.AsyncClient, *calls: Call) -> None:
+    """Wait until a prompt is whole again, and these calls succeed: the pause of every circuit breaker must be over."""
     until, body = time.monotonic() + 60, {"text": "payment queue", "token_budget": 500, "require_all": True}
-    while (await client.post(f"/v1/agents/{AGENT}/context", json=body)).status_code != OK:
-        assert time.monotonic() < until, "the part answers, and prompts still lack something"
-        await asyncio.sleep(0.1)
+    for method, path, given in (("POST", f"/v1/agents/{AGENT}/context", body), *calls):
+        while (await client.request(method, path, json=given)).status_code != OK:
+            assert time.monotonic() < until, f"the part answers, and {path} does not"
+            await asyncio.sleep(0.1)
 
 
 async def ask(client: httpx.AsyncClient, call: str, method: str, path: str, body: object) -> Answered:

@@ -575,7 +575,7 @@ class Writer:
                 return removed
 
     def _remove_canaries(self, matching: Filter, ids: list[str]) -> int:
-        # One a minute for years would fill the history. First, as below: a crash in between is repaired by the next one.
+        # One a minute for years would fill the history. First, as below: the next one repairs a crash in between.
         self._history.dropped(ids)
         self._delete(matching, ids)
         return len(ids)

@@ -28,6 +28,9 @@ pytestmark = pytest.mark.service
 #: What the machine may add to a time limit: wide, as other tests run beside this one.
 _SLACK = 10.0
 
+#: What asks the broker how far a job is.
+STATUS = "GET /v1/operations/{operation_id}"
+
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory, shared_store: StoreAddress, postgres: str) -> Iterator[FrozenParts]:
@@ -51,7 +54,7 @@ def test_every_call_that_reads_answers_while_a_part_is_frozen(part: str, parts: 
                 for each in found:
                     # As ever, or 503 with the kind of the problem: never a defect, never an empty success.
                     assert each.status in {usual[each.call], 503}, each
-            await until_answered(client)
+            await until_answered(client, calls[STATUS])
 
     asyncio.run(walk())
 
@@ -80,6 +83,20 @@ def test_a_prompt_says_that_memory_is_away_and_the_answer_names_the_store(parts:
             assert searched.value.part == "store"
 
     asyncio.run(prepare())
+
+
+def test_many_who_ask_for_a_job_do_not_all_wait_for_a_frozen_broker(parts: FrozenParts) -> None:
+    async def poll() -> None:
+        async with reading_api(parts) as (api, client, memory_id):
+            how = reading_calls(api, memory_id)[STATUS]
+            with parts.proxies["broker"].frozen():
+                first, second = await ask(client, "first", *how), await ask(client, "second", *how)
+            assert (first.status, second.status) == (503, 503)
+            assert json.loads(second.body)["part"] == "broker"
+            assert second.seconds < first.seconds / 2
+            await until_answered(client, how)
+
+    asyncio.run(poll())
 
 
 @pytest.mark.parametrize("is_connected", [True, False])

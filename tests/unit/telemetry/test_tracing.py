@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from opentelemetry.trace import StatusCode
@@ -67,16 +66,6 @@ def test_a_context_continues_in_another_thread() -> None:
         thread.join()
     (write,) = found.named("write")
     assert found.path(write) == ["store", "write"]
-
-
-def test_a_call_carries_its_trace_to_a_pool() -> None:
-    with recorded() as found, ThreadPoolExecutor(1) as pool:
-        with tracing.trace("store"):
-            pool.submit(tracing.carried(tracing.current_context)).result()
-            inside = pool.submit(tracing.carried(tracing.current_context)).result()
-            assert inside == tracing.current_context()
-        assert pool.submit(tracing.current_context).result() is None
-    assert len(found.spans) == 1
 
 
 def test_a_callers_trace_is_continued_and_others_are_linked() -> None:
