@@ -159,9 +159,9 @@ class Mem0Api:
 
     async def delete_matching(self, body: Identified) -> int:
         """Forget everything that matches, and return how many; the filters must name whose memories they are."""
-        if not (Identity.of(body).is_known or body.filters):
-            raise MemoryInputError("user_id", "give a user_id, agent_id, app_id or run_id: whose memories are they?")
         condition = self._condition(body)
+        if all(UNNAMED in (condition.named(field) or {UNNAMED}) for field in Identified.entities):
+            raise MemoryInputError("user_id", "give a user_id, agent_id, app_id or run_id: whose memories are they?")
         reached = self._reached(condition, Verb.WRITE)
         return sum([await self._forget(agent_id, condition) for agent_id in reached])
 
