@@ -34,6 +34,7 @@ from memcore import (
 )
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.results import JobState, JobStatus
+from memcore.retrieval import pipeline
 
 BROKER_URL = "redis://127.0.0.1:1/0"
 
@@ -242,6 +243,33 @@ def test_given_memories_when_prepared_then_they_are_fenced_and_their_use_is_sent
     assert "The payment queue pages at 500." in messages[-1].content
     (sent,) = [payload for name, payload in given.broker.sent if "use" in name]
     assert [(use["agent_id"], use["memory_id"], use["uses"]) for use in sent["uses"]] == [("oncall", memory_id, 1)]
+
+
+@pytest.mark.parametrize("step", ["varied", "fit_parts", "asked_range", "by_subject"])
+def test_given_long_texts_when_compared_then_other_calls_go_on(
+    given: Installation, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given.hold("oncall", "the payment queue pages", "the payment queue sleeps")
+    compare, begun, others, went_on = getattr(pipeline, step), threading.Event(), threading.Event(), list[bool]()
+
+    def long(*args: Any, **how: Any) -> Any:
+        begun.set()
+        went_on.append(others.wait(0.3))
+        return compare(*args, **how)
+
+    async def other_calls() -> None:
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        others.set()
+
+    async def engine() -> None:
+        memory = given.async_memory()
+        await asyncio.gather(memory.prepare("oncall", "payment queue", token_budget=500), other_calls())
+        await memory.close()
+
+    monkeypatch.setattr(pipeline, step, long)
+    asyncio.run(engine())
+    assert went_on[0]
 
 
 def test_given_a_store_that_waits_when_it_returns_then_a_worker_has_written_it(given: Installation) -> None:
