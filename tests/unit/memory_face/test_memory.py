@@ -250,24 +250,20 @@ def test_given_long_texts_when_compared_then_other_calls_go_on(
     given: Installation, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given.hold("oncall", "the payment queue pages", "the payment queue sleeps")
-    compare, begun, others, went_on = getattr(pipeline, step), threading.Event(), threading.Event(), list[bool]()
-
-    def long(*args: Any, **how: Any) -> Any:
-        begun.set()
-        went_on.append(others.wait(0.3))
-        return compare(*args, **how)
-
-    async def other_calls() -> None:
-        while not begun.is_set():
-            await asyncio.sleep(0)
-        others.set()
+    compare, others, went_on = getattr(pipeline, step), threading.Event(), list[bool]()
 
     async def engine() -> None:
-        memory = given.async_memory()
-        await asyncio.gather(memory.prepare("oncall", "payment queue", token_budget=500), other_calls())
+        loop, memory = asyncio.get_running_loop(), given.async_memory()
+
+        def long(*args: Any, **how: Any) -> Any:
+            loop.call_soon_threadsafe(others.set)
+            went_on.append(others.wait(0.3))
+            return compare(*args, **how)
+
+        monkeypatch.setattr(pipeline, step, long)
+        await memory.prepare("oncall", "payment queue", token_budget=500)
         await memory.close()
 
-    monkeypatch.setattr(pipeline, step, long)
     asyncio.run(engine())
     assert went_on[0]
 
