@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass
 from typing import Any
 
+from memcore.deadline.limits import limited_parts
 from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
 from memcore.memory.async_memory import AsyncMemory
@@ -116,11 +117,13 @@ class Mem0Api:
         """Return a page of what matches, memories oldest first and facts behind them, and how many match in all."""
         condition = self._condition(body)
         first, count, results = (page - 1) * page_size, 0, list[dict[str, Any]]()
-        for agent_id in self._reached(condition, Verb.READ):
-            async for record in self._matching(agent_id, condition):
-                if first <= count < first + page_size:
-                    results.append(record if body.fields is None else _chosen(record, body.fields))
-                count += 1
+        # Clients list by POST, too.
+        with limited_parts():
+            for agent_id in self._reached(condition, Verb.READ):
+                async for record in self._matching(agent_id, condition):
+                    if first <= count < first + page_size:
+                        results.append(record if body.fields is None else _chosen(record, body.fields))
+                    count += 1
         return results, count
 
     async def get(self, memory_id: str) -> dict[str, Any]:
