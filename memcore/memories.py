@@ -5,7 +5,7 @@ id leads to the version that is there now. What is forgotten is journaled too. B
 """
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, Unpack
@@ -297,10 +297,12 @@ class Memories:
     ) -> ForgetReceipt:
         """Forget memories by their ids, or all that meet the filters, in one run that can be undone.
 
-        ``expected`` is the version of a single memory that is to be forgotten; left out, it is the one that is there.
-        Raises MemoryConflictError where another is there; MemoryInputError without ids, filters or ``everything``.
+        ``expected`` is the version of a single memory that is to be forgotten; left out, it is the one that is there,
+        also of what is changed at the same moment. Raises MemoryConflictError where another is there, or others always
+        change one; MemoryInputError without ids, filters or ``everything``.
         """
         has_filter = any(value is not None and value != () for value in filters.values())
+        where: Where | None = None
         if (memory_ids is not None) + has_filter + everything != 1:
             raise MemoryInputError("memory_ids", "give ids, or filters, or everything=True: one of them")
         if memory_ids is not None:
@@ -308,7 +310,7 @@ class Memories:
             if expected is not None and len(wanted) != 1:
                 raise MemoryInputError("expected", "is the version of one memory: name that one alone")
             found = [await self._current(agent_id, each) for each in dict.fromkeys(wanted)]
-            going = [record.entry.id for record in found if record is not None]
+            going: Sequence[str] = [record.entry.id for record in found if record is not None]
             for record in found:
                 if record is not None and expected is not None:
                     await self._require_version(record, expected)
@@ -316,16 +318,30 @@ class Memories:
             raise MemoryInputError("expected", "is the version of one memory: name that one alone")
         else:
             where = self._where(agent_id, **filters)
-            going = [record.entry.id async for page in scanned(self.backend, where) for record in page]
+            going = await self._ids(where)
         # The journal keeps in full what goes.
         watched = await self._watched(agent_id)
         try:
-            run_id, gone = await self._changes.delete_many(self.backend, agent_id, going)
+            return await self._forgotten(agent_id, going, where, is_expected=expected is not None)
         finally:
             await asyncio.to_thread(self.ledger.erasures.end_write, watched)
-        if expected is not None and going and not gone:
-            raise MemoryConflictError("memory_id: was changed at the same moment; read it again")
-        return ForgetReceipt(run_id=run_id, forgotten=gone)
+
+    async def _forgotten(
+        self, agent_id: str, going: Sequence[str], where: Where | None, *, is_expected: bool
+    ) -> ForgetReceipt:
+        """Forget these memories, and what others make of them meanwhile where that meets the filters, too."""
+        run_id, gone = None, tuple[str, ...]()
+        for _ in range(_ATTEMPTS):
+            run_id, gone = await self._changes.delete_many(self.backend, agent_id, going, run_id=run_id, before=gone)
+            if is_expected and going and not gone:
+                break
+            left = [await self._current(agent_id, each) for each in going if each not in gone]
+            going = [record.entry.id for record in left if record is not None]
+            if going and where is not None:
+                going = await self._ids(where.model_copy(update={"ids": frozenset(going)}))
+            if not going:
+                return ForgetReceipt(run_id=run_id, forgotten=gone)
+        raise MemoryConflictError("memory_id: was changed at the same moment; read it again")
 
     @reading
     async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
@@ -356,6 +372,9 @@ class Memories:
 
     async def _watched(self, agent_id: str) -> WatchedWrite:
         return await asyncio.to_thread(self.ledger.erasures.watch, self.company, [require_agent_id(agent_id)])
+
+    async def _ids(self, where: Where) -> Sequence[str]:
+        return [record.entry.id async for page in scanned(self.backend, where) for record in page]
 
     def _where(self, agent_id: str, **filters: Any) -> Where:
         require_agent_id(agent_id)

@@ -103,15 +103,20 @@ class Deletion:
         return bool(gone)
 
     async def delete_many(
-        self, backend: "BatchBackend", agent_id: str, memory_ids: Sequence[str]
+        self,
+        backend: "BatchBackend",
+        agent_id: str,
+        memory_ids: Sequence[str],
+        *,
+        run_id: str | None = None,
+        before: Sequence[str] = (),
     ) -> tuple[str | None, tuple[str, ...]]:
         """Delete those of the ids that the agent has, in one run; return the run's id and what it deleted.
 
-        The id is None where there was nothing to delete. Raises as ``delete``; what was deleted before stays so, under
-        a run of its own.
+        ``run_id`` and ``before`` are what an earlier call returned, where this one goes on with it. The id is None
+        where there was nothing to delete. Raises as ``delete``; what was deleted before stays so.
         """
-        run_id: str | None = None
-        gone: list[str] = []
+        gone = [*before]
         wanted = list(dict.fromkeys(memory_ids))
         for start in range(0, len(wanted), MAX_PAGE):
             for decided in await self._decide(backend, agent_id, wanted[start : start + MAX_PAGE], run_id=run_id):

@@ -152,8 +152,8 @@ class ContextInjectionStrategy:
             policies = await self._pipeline.policies(agent_id, token_budget=token_budget)
             memories = await self._pipeline.chosen(agent_id, query_text, categories=categories, time_zone=time_zone)
             left = token_budget - policies.tokens
-            fitting = self._pipeline.fitting(query_text, memories, leading=policies.by_agents, token_budget=left)
-            shown = self._pipeline.in_order(query_text, fitting, token_budget=left)
+            fitting = await self._pipeline.fitting(query_text, memories, leading=policies.by_agents, token_budget=left)
+            shown = await self._pipeline.in_order(query_text, fitting, token_budget=left)
             messages = (*policies.messages, *format_fitting(shown, injection_point=self._config.injection_point))
             self._pipeline.note_use(agent_id, query_text, fitting)
             counts = {"found": len(policies.by_agents) + len(memories), "injected": len(fitting)}

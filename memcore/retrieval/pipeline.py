@@ -3,6 +3,7 @@
 Prompts and tools go the same way here, so that a tool ranks, filters and packs exactly as a prompt does.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -249,7 +250,7 @@ class MemoryPipeline:
             return self._filter.filter_for_injection(memories)
         return ()
 
-    def fitting(
+    async def fitting(
         self,
         query_text: str,
         chosen: Sequence[ScoredMemory],
@@ -259,7 +260,8 @@ class MemoryPipeline:
         limit: int | None = None,
     ) -> tuple[ScoredMemory, ...]:
         """Return what fits of the memories chosen: leading policies, the agent's own, then the shared ones."""
-        own, shared = fit_parts(
+        own, shared = await asyncio.to_thread(
+            fit_parts,
             [each for each in chosen if not each.is_shared],
             [*leading, *(each for each in chosen if each.is_shared)],
             estimator=self._estimator,
@@ -272,16 +274,16 @@ class MemoryPipeline:
         first = [each for each in shared if each in leading]
         return (*first, *own, *(each for each in shared if each not in leading))
 
-    def in_order(
+    async def in_order(
         self, query_text: str, fitting: Sequence[ScoredMemory], *, token_budget: int
     ) -> tuple[ScoredMemory, ...]:
         """Return what fits in the order in which it is shown: what is about one subject together, the newest last.
 
         Where the question names a time, the latest need not be right: the order is as it was.
         """
-        if asked_range(query_text, self._clock()) is not None:
+        if await asyncio.to_thread(asked_range, query_text, self._clock()) is not None:
             return tuple(fitting)
-        ordered = by_subject(query_text, fitting)
+        ordered = await asyncio.to_thread(by_subject, query_text, fitting)
         return marked_within(ordered, estimator=self._estimator, token_budget=token_budget)
 
     def note_use(self, agent_id: str, query_text: str | None, injected: Sequence[ScoredMemory]) -> None:
@@ -316,12 +318,13 @@ class MemoryPipeline:
         # Of own and of shared ones the pool.
         most = 2 * pool
         ranked = await self._ranked(agent_id, query_text, categories, pool=pool, time_zone=time_zone)
-        ranked = varied(surer_first(ranked), most=most)
+        # Comparing long texts takes a second for some: in a thread, for the calls beside this one.
+        ranked = await asyncio.to_thread(varied, surer_first(ranked), most=most)
         if self._hierarchical is None and any(each.counted_days is not None for each in ranked):
             # Others had no place in the lists.
             deep = min(_MOST_ASKED, _DEEPER * pool)
             more = await self._ranked(agent_id, query_text, categories, pool=deep, time_zone=time_zone)
-            return varied(surer_first(more), most=most)
+            return await asyncio.to_thread(varied, surer_first(more), most=most)
         return ranked
 
     async def _ranked(

@@ -109,10 +109,13 @@ def reading_calls(api: HttpApi, memory_id: str, *, question: str = "payment queu
     posts: dict[str, dict[str, object]] = {
         f"{place}/search": dict(about),
         f"{place}/context": {**about, "token_budget": 500},
+        f"{place}/ask": {"question": question},
+        f"{place}/ask/events": {"question": question},
         f"{place}/conversations/load": {**about, "user_id": "bo", "token_budget": 500},
         f"{place}/tools:call": dict(tool),
         "/v1/org/search": dict(about),
         "/v3/memories/search/": {"query": question, "filters": {"agent_id": AGENT}},
+        "/v3/memories/": {"filters": {"agent_id": AGENT}},
     }
     return calls | {f"POST {path}": ("POST", path, body) for path, body in posts.items()}
 

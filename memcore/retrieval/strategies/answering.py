@@ -167,10 +167,10 @@ class Answering:
                 agent_id, text, categories=asked.categories, limit=MOST_PASSAGES, time_zone=asked.time_zone
             )
             strong = [each for each in found if each.entry.standing in {Standing.STRONG, None}]
-            fitting = self._pipeline.fitting(
+            fitting = await self._pipeline.fitting(
                 text, strong or found, token_budget=asked.token_budget, limit=MOST_PASSAGES
             )
-            memories = self._pipeline.in_order(text, fitting, token_budget=asked.token_budget)
+            memories = await self._pipeline.in_order(text, fitting, token_budget=asked.token_budget)
         degraded = tuple(dict.fromkeys(each.part for each in failed if each.source not in UNNEEDED))
         if not memories and degraded:
             raise MemoryConnectionError(f"no answer of: {', '.join(degraded)}", part=degraded[0])
@@ -231,7 +231,8 @@ class Answering:
         written = await questions.form(
             WrittenAnswer, finding.agent_id, PURPOSE, _SYSTEM, finding.content(), max_tokens=_ANSWER_TOKENS
         )
-        kept = kept_sentences(written, finding)
+        # In a thread, as all that compares long texts.
+        kept = await asyncio.to_thread(kept_sentences, written, finding)
         if isinstance(kept, NoSentences):
             return kept
         shown = wrap_untrusted(TAG_MEMORY_ENTRY, " ".join(each.text for each in kept))

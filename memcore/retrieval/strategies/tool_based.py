@@ -95,12 +95,12 @@ class MemorySearch:
             else:
                 found = await self._asking.search(agent_id, query, chosen, limit=limit)
             budget = RESULT_TOKENS - ID_TOKENS * limit
-            fitting = self._pipeline.fitting(query, found, token_budget=budget, limit=limit)
+            fitting = await self._pipeline.fitting(query, found, token_budget=budget, limit=limit)
         lost = [each for each in failed if each.source not in UNNEEDED]
         if not fitting and lost:
             raise UnavailableError
         self._pipeline.note_use(agent_id, query, fitting)
-        shown = self._pipeline.in_order(query, fitting, token_budget=budget)
+        shown = await self._pipeline.in_order(query, fitting, token_budget=budget)
         return shown_text(shown, *notes, "A part of memory could not be searched." if lost else "")
 
     async def recall(self, agent_id: str, memory_id: str) -> str:
@@ -157,7 +157,7 @@ async def instructed(
     with Degrading(Source.PIPELINE, agent_id):
         policies = await pipeline.policies(agent_id, token_budget=token_budget)
         left = token_budget - policies.tokens
-        by_agents = pipeline.fitting("", (), leading=policies.by_agents, token_budget=left)
+        by_agents = await pipeline.fitting("", (), leading=policies.by_agents, token_budget=left)
         fenced = format_fitting(by_agents, injection_point=config.injection_point)
         left -= sum(pipeline.estimator.estimate_tokens(each.content) for each in fenced[1:])
         instruction_message = ChatMessage(role=MessageRole.SYSTEM, content=instruction)

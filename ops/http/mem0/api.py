@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass
 from typing import Any
 
+from memcore.deadline.limits import limited_parts
 from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
 from memcore.memory.async_memory import AsyncMemory
@@ -116,11 +117,13 @@ class Mem0Api:
         """Return a page of what matches, memories oldest first and facts behind them, and how many match in all."""
         condition = self._condition(body)
         first, count, results = (page - 1) * page_size, 0, list[dict[str, Any]]()
-        for agent_id in self._reached(condition, Verb.READ):
-            async for record in self._matching(agent_id, condition):
-                if first <= count < first + page_size:
-                    results.append(record if body.fields is None else _chosen(record, body.fields))
-                count += 1
+        # Clients list by POST, too.
+        with limited_parts():
+            for agent_id in self._reached(condition, Verb.READ):
+                async for record in self._matching(agent_id, condition):
+                    if first <= count < first + page_size:
+                        results.append(record if body.fields is None else _chosen(record, body.fields))
+                    count += 1
         return results, count
 
     async def get(self, memory_id: str) -> dict[str, Any]:
@@ -159,9 +162,9 @@ class Mem0Api:
 
     async def delete_matching(self, body: Identified) -> int:
         """Forget everything that matches, and return how many; the filters must name whose memories they are."""
-        if not (Identity.of(body).is_known or body.filters):
-            raise MemoryInputError("user_id", "give a user_id, agent_id, app_id or run_id: whose memories are they?")
         condition = self._condition(body)
+        if all(UNNAMED in (condition.named(field) or {UNNAMED}) for field in Identified.entities):
+            raise MemoryInputError("user_id", "give a user_id, agent_id, app_id or run_id: whose memories are they?")
         reached = self._reached(condition, Verb.WRITE)
         return sum([await self._forget(agent_id, condition) for agent_id in reached])
 

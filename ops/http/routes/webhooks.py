@@ -11,7 +11,7 @@ from memcore.ledger.webhooks.deliveries import MAX_PAGE
 from memcore.ledger.webhooks.endpoints import EndpointState, NewWebhookEndpoint, WebhookEndpoint
 from memcore.ledger.work_items import WorkState
 from memcore.models.base import Frozen
-from memcore.models.memory import MAX_KEY_CHARS, BoundedTime, Key
+from memcore.models.memory import BoundedTime, Key, StoredKey
 from memcore.models.webhook import WebhookEventType
 from memcore.service.webhooks import DeliveryInfo
 from memcore.webhooks.destination import MAX_URL_CHARS
@@ -97,7 +97,7 @@ class ReplayBody(ReasonBody):
         webhook: with failed: of this webhook alone.
     """
 
-    delivery_id: Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS)] | None = None
+    delivery_id: StoredKey | None = None
     failed: bool = False
     webhook: Key | None = None
 

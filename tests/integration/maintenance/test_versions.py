@@ -137,6 +137,31 @@ async def test_only_the_version_that_was_read_is_changed(make_maintenance_fixtur
     await world.check_balance()
 
 
+@pytest.mark.parametrize("given", [{"memory_ids": uid(1)}, {"everything": True}, {"tags": ["a"]}])
+async def test_what_is_changed_while_it_is_forgotten_goes_as_it_is_then(
+    make_maintenance_fixture: MakeMaintenanceFixture, given: Any
+) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([memory(1, tags=("a",)), memory(2)])
+    memories, other = memories_of(world), memories_of(world)
+    delete_many, edited = memories._changes.delete_many, list[str]()
+
+    async def edited_first(*args: Any, **how: Any) -> Any:
+        if not edited:
+            edited.append((await other.update(AGENT, uid(1), content="edited at the same moment")).id)
+        return await delete_many(*args, **how)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memories._changes, "delete_many", edited_first)
+        receipt = await memories.forget(AGENT, **given)
+
+    assert edited[0] in receipt.forgotten
+    run = world.ledger.runs.get(COMPANY, receipt.run_id)
+    assert run.counts["removed"] == len(receipt.forgotten)
+    assert await memories.get(AGENT, uid(1)) is None
+    await world.check_balance()
+
+
 async def test_what_was_merged_with_its_copies_is_no_other_version(
     make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:

@@ -11,7 +11,7 @@ from memcore.ledger.access.keys import Verb
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from ops.http.access import Caller
 from ops.http.mem0.api import DEFAULT_AGENT, MAX_AGENTS, Mem0Api
-from ops.http.mem0.models import AddBody, SearchBody
+from ops.http.mem0.models import AddBody, Identified, SearchBody
 from ops.http.mem0.people import People
 from ops.http.problems import MemoryForbiddenError
 
@@ -147,3 +147,17 @@ async def test_messages_that_no_model_answers_in_time_are_kept_and_the_answer_sa
 async def test_every_agent_at_once_is_a_reset_and_needs_its_verb() -> None:
     with pytest.raises(MemoryForbiddenError, match="maintain"):
         await http_api(Engine(), agents={"a", "b"}).delete_entity("agent", "*")
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"AND": []},
+        {"NOT": [{"user_id": "lena"}]},
+        {"created_at": {"gte": "1970-01-01"}},
+        {"OR": [{"user_id": "lena"}, {"mood": "calm"}]},
+    ],
+)
+async def test_nothing_is_deleted_by_filters_that_name_nobody(filters: dict[str, Any]) -> None:
+    with pytest.raises(MemoryInputError, match="whose memories are they"):
+        await http_api(Engine(), agents={"coach"}).delete_matching(Identified(filters=filters))

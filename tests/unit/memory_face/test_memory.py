@@ -34,6 +34,7 @@ from memcore import (
 )
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.results import JobState, JobStatus
+from memcore.retrieval import pipeline
 
 BROKER_URL = "redis://127.0.0.1:1/0"
 
@@ -242,6 +243,29 @@ def test_given_memories_when_prepared_then_they_are_fenced_and_their_use_is_sent
     assert "The payment queue pages at 500." in messages[-1].content
     (sent,) = [payload for name, payload in given.broker.sent if "use" in name]
     assert [(use["agent_id"], use["memory_id"], use["uses"]) for use in sent["uses"]] == [("oncall", memory_id, 1)]
+
+
+@pytest.mark.parametrize("step", ["varied", "fit_parts", "asked_range", "by_subject"])
+def test_given_long_texts_when_compared_then_other_calls_go_on(
+    given: Installation, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given.hold("oncall", "the payment queue pages", "the payment queue sleeps")
+    compare, others, went_on = getattr(pipeline, step), threading.Event(), list[bool]()
+
+    async def engine() -> None:
+        loop, memory = asyncio.get_running_loop(), given.async_memory()
+
+        def long(*args: Any, **how: Any) -> Any:
+            loop.call_soon_threadsafe(others.set)
+            went_on.append(others.wait(0.3))
+            return compare(*args, **how)
+
+        monkeypatch.setattr(pipeline, step, long)
+        await memory.prepare("oncall", "payment queue", token_budget=500)
+        await memory.close()
+
+    asyncio.run(engine())
+    assert went_on[0]
 
 
 def test_given_a_store_that_waits_when_it_returns_then_a_worker_has_written_it(given: Installation) -> None:

@@ -238,7 +238,17 @@ def test_a_check_ends_nobody_who_shows_life_at_the_last_look(
     assert stopped.poll() is None
 
 
-@pytest.mark.parametrize("named", ["", "no process", "{pid} 1.5"])
+def test_a_part_that_froze_before_the_clock_was_set_back_is_ended(
+    heartbeat: Heartbeat, tmp_path: Path, stopped: subprocess.Popen[str], looks: list[float]
+) -> None:
+    heartbeat.touch()
+    grow_old(Heartbeat.alive(tmp_path, "worker-store"), -400 * 86_400)
+    assert main(["--end-frozen", "--alive", "worker-store"]) == 1
+    assert stopped.wait(timeout=60) == -signal.SIGKILL
+    assert looks == [LAST_LOOK_SECONDS]
+
+
+@pytest.mark.parametrize("named", ["", "no process", "{pid} 1.5", "-1 1.5", f"{10**30} 1.5", "{pid} nan"])
 def test_a_check_ends_no_process_that_it_does_not_know(
     named: str, heartbeat: Heartbeat, tmp_path: Path, stopped: subprocess.Popen[str], looks: list[float]
 ) -> None:
