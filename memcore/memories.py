@@ -335,7 +335,7 @@ class Memories:
             run_id, gone = await self._changes.delete_many(self.backend, agent_id, going, run_id=run_id, before=gone)
             if is_expected and going and not gone:
                 break
-            left = [await self._current(agent_id, each) for each in going if each not in gone]
+            left = [await self._current(agent_id, each) for each in set(going).difference(gone)]
             going = [record.entry.id for record in left if record is not None]
             if going and where is not None:
                 going = await self._ids(where.model_copy(update={"ids": frozenset(going)}))
