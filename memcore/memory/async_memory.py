@@ -13,7 +13,6 @@ from memcore.memory.conversation import (
     ConversationReader,
     checked_mode,
     checked_owner,
-    incognito_memory,
     required,
 )
 from memcore.memory.fields import (
@@ -26,18 +25,17 @@ from memcore.memory.fields import (
     job_ids_of,
 )
 from memcore.memory.kept import AsyncKeptMemories
-from memcore.memory.memory import Memory
+from memcore.memory.memory import Memory, stack_parts
 from memcore.memory.reader import (
     BackendFactory,
     Opened,
     OpenMemories,
+    OpenModel,
     Reader,
     load_environment,
     open_shared_backend,
-    opening_memories,
 )
-from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
-from memcore.memory.tools import OpenModel, opening_model
+from memcore.memory.stock_mem0 import Mem0Opener, required_opener
 from memcore.models.asking import Answer, AskEvent
 from memcore.models.conversation import MemoryMode
 from memcore.models.memory import MemoryEntry
@@ -264,10 +262,6 @@ def memory_over(
         AsyncMemoryClient.from_settings(settings),
         open_backend=open_backend,
         policy=policy,
-        conversation=ConversationReader.from_settings(settings, policy),
-        open_incognito=lambda: incognito_memory(settings, policy),
-        open_mem0=partial(open_configured_mem0, settings),
-        open_memories=opening_memories(settings, policy),
-        open_model=opening_model(settings, policy, provider=provider),
         ends_conversations=ends_conversations,
+        **stack_parts(settings, policy, provider=provider),
     )

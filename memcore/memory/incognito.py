@@ -26,12 +26,14 @@ from memcore.ids import session_key
 from memcore.jobs import EndSessionPayload, ExtractPayload
 from memcore.ledger.conversation.in_memory import open_in_memory
 from memcore.ledger.ledger import Ledger
+from memcore.llm.accounting import create_model
 from memcore.llm.protocol import Model
 from memcore.memory.conversation import TOKEN_BUDGET, checked_owner
 from memcore.models.conversation import LayerCounts
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
+    from memcore.config.settings import Settings
 
 
 class ClosableModel(Model, Protocol):
@@ -93,6 +95,11 @@ class IncognitoMemory:
             for service in (ExtractionService, EndingService)
         )
         self._loader = TurnLoader(self._ledger, company=company, config=memory.conversation, clock=clock)
+
+    @classmethod
+    def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
+        """Return the memory of the stack that the settings describe, with the model that they name."""
+        return cls(policy, company=settings.company, open_model=lambda ledger: create_model(settings, policy, ledger))
 
     def extract_turn(
         self,

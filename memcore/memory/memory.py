@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 
 from memcore.client.client import MemoryClient
 from memcore.client.results import (
@@ -20,6 +20,7 @@ from memcore.client.results import (
 )
 from memcore.errors import MemoryConfigError
 from memcore.event_loop import LoopThread
+from memcore.extras import naming_extras
 from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import (
     TOKEN_BUDGET,
@@ -27,7 +28,6 @@ from memcore.memory.conversation import (
     ConversationReader,
     checked_mode,
     checked_owner,
-    incognito_memory,
     required,
 )
 from memcore.memory.fields import (
@@ -49,13 +49,15 @@ from memcore.memory.reader import (
     BackendFactory,
     Opened,
     OpenMemories,
+    OpenModel,
     Reader,
     load_environment,
     open_shared_backend,
     opening_memories,
+    opening_model,
 )
 from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
-from memcore.memory.tools import OpenModel, ToolCalls, opening_model
+from memcore.memory.tools import ToolCalls
 from memcore.models.asking import Answer, AskEvent
 from memcore.models.conversation import LayerCounts, MemoryMode
 from memcore.models.execution import ExecutionTrace
@@ -152,17 +154,11 @@ class Memory(KeptMemories, ToolCalls):
         cls, settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None
     ) -> Self:
         """Return the memory of the stack that the settings describe; ``provider`` as for ``from_environment``."""
-        client = MemoryClient.from_settings(settings)
-        conversation = ConversationReader.from_settings(settings, policy)
         return cls(
-            client,
-            open_backend=lambda: open_shared_backend(settings, policy),
+            MemoryClient.from_settings(settings),
+            open_backend=partial(open_shared_backend, settings, policy),
             policy=policy,
-            conversation=conversation,
-            open_incognito=lambda: incognito_memory(settings, policy),
-            open_mem0=partial(open_configured_mem0, settings),
-            open_memories=opening_memories(settings, policy),
-            open_model=opening_model(settings, policy, provider=provider),
+            **stack_parts(settings, policy, provider=provider),
         )
 
     @staticmethod
@@ -547,3 +543,31 @@ class Memory(KeptMemories, ToolCalls):
             with self._changed:
                 reading.calls -= 1
                 self._changed.notify_all()
+
+
+class StackParts(TypedDict):
+    """What a memory of a stack has beside its client and its backend."""
+
+    conversation: ConversationReader
+    open_incognito: "Callable[[], IncognitoMemory]"
+    open_mem0: "Mem0Opener"
+    open_memories: "OpenMemories"
+    open_model: "OpenModel"
+
+
+def stack_parts(settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None) -> StackParts:
+    """Return the parts of the memory of the stack that the settings describe; nothing is opened."""
+
+    def open_incognito() -> "IncognitoMemory":
+        with naming_extras():
+            from memcore.memory.incognito import IncognitoMemory  # noqa: PLC0415  # its libraries are an extra's
+
+        return IncognitoMemory.from_settings(settings, policy)
+
+    return {
+        "conversation": ConversationReader.from_settings(settings, policy),
+        "open_incognito": open_incognito,
+        "open_mem0": partial(open_configured_mem0, settings),
+        "open_memories": opening_memories(settings, policy),
+        "open_model": opening_model(settings, policy, provider=provider),
+    }

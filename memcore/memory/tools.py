@@ -1,33 +1,13 @@
-"""Tools for agents in the engine's own process, and the model that retrieval may ask there."""
+"""Tools for agents in the engine's own process."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from memcore.config.policy import Policy
-    from memcore.config.settings import Settings
-    from memcore.ledger.ledger import Ledger
-    from memcore.llm.accounting import AccountedModel
-    from memcore.llm.protocol import CompletionProvider
     from memcore.memory.reader import Opened
     from memcore.models.execution import ToolDefinition
 
 Result = TypeVar("Result")
-
-
-#: Makes the model that retrieval asks, on the account of a ledger; None where no server is named.
-OpenModel: TypeAlias = "Callable[[Ledger], AccountedModel | None]"
-
-
-def opening_model(settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None) -> OpenModel:
-    """Return what makes the model: of ``provider``, or of the server that MEMTEND_LLM_URL names."""
-
-    def open_model(ledger: "Ledger") -> "AccountedModel | None":
-        from memcore.llm.accounting import create_model  # noqa: PLC0415  # with the first read, see Reader
-
-        return create_model(settings, policy, ledger, provider=provider)
-
-    return open_model
 
 
 class ToolCalls:
