@@ -9,6 +9,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 from memcore.client.client import MemoryClient
+from memcore.client.envelopes import TurnFields
 from memcore.client.results import (
     AppliedReceipt,
     DistillReceipt,
@@ -304,33 +305,15 @@ class Memory:
         """
         return self._client.applied(agent_id, skill_id, outcome, task_id=task_id)
 
-    def extract_turn(
-        self,
-        agent_id: str,
-        *,
-        session_id: str,
-        user_text: str,
-        assistant_text: str = "",
-        user_id: str | None = None,
-        turn: str | None = None,
-        at: datetime | None = None,
-    ) -> TurnReceipt | None:
+    def extract_turn(self, agent_id: str, **turn: Unpack[TurnFields]) -> TurnReceipt | None:
         """Send a turn of a conversation, after the reply; a language model draws from it what is worth keeping.
 
         None, with a warning in the log, when it could not be sent; sent again under its name, ``turn``, it counts once.
         Raises MemoryInputError when a field breaks a limit; nothing was sent.
         """
-        receipt = self._client.extract_turn(
-            agent_id,
-            session_id=session_id,
-            user_text=user_text,
-            assistant_text=assistant_text,
-            user_id=user_id,
-            turn=turn,
-            at=at,
-        )
+        receipt = self._client.extract_turn(agent_id, **turn)
         if receipt is not None and self._sessions is not None:
-            self._sessions.turned(SessionName(agent_id, session_id, user_id))
+            self._sessions.turned(SessionName(agent_id, turn["session_id"], turn.get("user_id")))
         return receipt
 
     def end_conversation(

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from datetime import datetime
 from typing import Any, Literal, NoReturn, Self, Unpack
 
+from memcore.client.envelopes import TurnFields
 from memcore.client.results import (
     POLL_SECONDS,
     AppliedReceipt,
@@ -288,28 +289,9 @@ class AsyncRemoteMemory:
         call = calls.applied(agent_id, skill_id, outcome, task_id=task_id, key=self._new_key())
         return await self._unless_lost(call, "application", agent_id)
 
-    async def extract_turn(
-        self,
-        agent_id: str,
-        *,
-        session_id: str,
-        user_text: str,
-        assistant_text: str = "",
-        user_id: str | None = None,
-        turn: str | None = None,
-        at: datetime | None = None,
-    ) -> TurnReceipt | None:
+    async def extract_turn(self, agent_id: str, **turn: Unpack[TurnFields]) -> TurnReceipt | None:
         """See Memory.extract_turn."""
-        fields = {
-            "session_id": session_id,
-            "user_text": user_text,
-            "assistant_text": assistant_text,
-            "user_id": user_id,
-            "turn": turn,
-            "at": at,
-        }
-        call = calls.extract_turn(agent_id, fields, key=self._new_key())
-        return await self._unless_lost(call, "turn", agent_id)
+        return await self._unless_lost(calls.extract_turn(agent_id, key=self._new_key(), **turn), "turn", agent_id)
 
     async def end_conversation(
         self, agent_id: str, *, session_id: str, user_id: str | None = None, at: datetime | None = None
