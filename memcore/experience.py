@@ -198,14 +198,8 @@ class LLMExperienceCompressor:
             temperature=config.temperature,
             max_tokens=config.max_tokens,
         )
-        key = ids.question_id(
-            company=self._company,
-            agent_id=agent_id,
-            purpose=PURPOSE,
-            model=config.model or "",
-            about=(experience.id, self.version),
-        )
         by = Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=PURPOSE)
+        key = by.question_id(config.model, experience.id, self.version)
         lesson = _grounded(await ask_structured(self._model, request, ExperienceLesson, by=by, key=key), experience, by)
         # What grew counts as not compressed.
         ratio = lesson.chars / raw_chars(experience)

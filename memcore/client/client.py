@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
@@ -21,11 +21,12 @@ from memcore.client.envelopes import (
     LevelChecker,
     OutgoingJob,
     Scope,
+    TurnFields,
     build_application_payload,
     build_close_payload,
     build_experience_payload,
     build_payload,
-    build_record_payload,
+    build_record,
     build_trace_payload,
     build_turn_payload,
     checked,
@@ -50,6 +51,7 @@ from memcore.errors import (
 from memcore.free_space import FOR_JOBS, refuse_when_low
 from memcore.jobs import (
     ApplicationOutcome,
+    ConversationRecordPayload,
     DistillPayload,
     EvolvePayload,
     ExperiencePayload,
@@ -393,17 +395,7 @@ class MemoryClient:
             return None
         return AppliedReceipt(job_id=job_id, application_id=payload.application_id)
 
-    def extract_turn(
-        self,
-        agent_id: str,
-        *,
-        session_id: str,
-        user_text: str,
-        assistant_text: str = "",
-        user_id: str | None = None,
-        turn: str | None = None,
-        at: datetime | None = None,
-    ) -> TurnReceipt | None:
+    def extract_turn(self, agent_id: str, **turn: Unpack[TurnFields]) -> TurnReceipt | None:
         """Send a turn of a conversation, after the reply; a language model draws from it what is worth keeping.
 
         The memory is that of the user, or of the session where none is named. Sending a turn again under its name
@@ -414,16 +406,7 @@ class MemoryClient:
         Raises:
             MemoryInputError: a field breaks a limit, such as 32,768 characters of a text; nothing was sent.
         """
-        payload = build_turn_payload(
-            agent_id,
-            company=self._company,
-            session_id=session_id,
-            user_text=user_text,
-            assistant_text=assistant_text,
-            user_id=user_id,
-            turn=turn,
-            at=at or self._clock(),
-        )
+        payload = build_turn_payload(agent_id, company=self._company, now=self._clock(), **turn)
         try:
             job_id = self.send(payload, f"1 turn of {payload.agent_id}").job_id
         except MemoryError as error:
@@ -461,56 +444,25 @@ class MemoryClient:
             _warn(Event.MEMORY_CONVERSATION_END_LOST, error, agent_id=payload.agent_id)
             return None
 
-    def record_crisis(
-        self,
-        agent_id: str,
-        *,
-        session_id: str,
-        user_id: str | None = None,
-        at: datetime | None = None,
-        record_id: str | None = None,
-        **fields: Unpack[CrisisFields],
-    ) -> JobReceipt:
+    def record_crisis(self, agent_id: str, **fields: Unpack[CrisisFields]) -> JobReceipt:
         """Send a record of a crisis that the engine detected: it is kept apart from memory, and no prompt shows it.
 
         ``level`` is concern, high or imminent, ``path`` keyword, model or person, ``action`` what the engine did. It is
         kept whatever the person's recall says. Raises what store raises; sending again under the same ``record_id``
         keeps nothing twice.
         """
-        return self._send_record("crisis", fields, agent_id, session_id, user_id, at=at, record_id=record_id)
+        return self._send_record(build_record("crisis", agent_id, company=self._company, now=self._clock(), **fields))
 
-    def record_feedback(
-        self,
-        agent_id: str,
-        *,
-        session_id: str,
-        user_id: str | None = None,
-        at: datetime | None = None,
-        record_id: str | None = None,
-        **fields: Unpack[FeedbackFields],
-    ) -> JobReceipt:
+    def record_feedback(self, agent_id: str, **fields: Unpack[FeedbackFields]) -> JobReceipt:
         """Send what somebody thought of a session: kept as record_crisis says, and raises the same.
 
         ``label`` is helpful, neutral or unhelpful, ``source`` person or engine.
         """
-        return self._send_record("feedback", fields, agent_id, session_id, user_id, at=at, record_id=record_id)
+        return self._send_record(build_record("feedback", agent_id, company=self._company, now=self._clock(), **fields))
 
-    def _send_record(
-        self,
-        kind: Literal["crisis", "feedback"],
-        fields: Mapping[str, Any],
-        agent_id: str,
-        session_id: str,
-        user_id: str | None,
-        *,
-        at: datetime | None,
-        record_id: str | None,
-    ) -> JobReceipt:
-        close = build_close_payload(
-            agent_id, company=self._company, session_id=session_id, user_id=user_id, at=at or self._clock()
-        )
-        payload = build_record_payload(kind, fields, close, record_id=record_id)
-        return self.send(payload, f"1 {kind} record of {close.agent_id}")
+    def _send_record(self, payload: ConversationRecordPayload) -> JobReceipt:
+        kind, made = ("crisis", payload.crisis) if payload.crisis is not None else ("feedback", payload.feedback)
+        return self.send(payload, f"1 {kind} record of {'' if made is None else made.agent_id}")
 
     def send(self, payload: Payload, summary: str = "", *, job_id: str | None = None, track: bool = True) -> JobReceipt:
         """Send the job of a payload on its queue; the other calls build the payloads of memtend's own jobs.

@@ -273,19 +273,40 @@ def build_application_payload(
     return payload.model_copy(update={"application_id": application_id})
 
 
+class TurnFields(TypedDict, total=False):
+    """A turn of a conversation.
+
+    Attributes:
+        session_id: the session it is of.
+        user_text: what the person said.
+        assistant_text: what the agent answered.
+        user_id: the person; the session stands for one where nobody is named.
+        turn: the engine's name for it, under which it counts once.
+        at: when it was; now when left out.
+    """
+
+    session_id: Required[str]
+    user_text: Required[str]
+    assistant_text: str
+    user_id: str | None
+    turn: str | None
+    at: datetime | None
+
+
 def build_turn_payload(
     agent_id: str,
     *,
     company: str,
+    now: datetime,
     session_id: str,
     user_text: str,
-    assistant_text: str,
-    user_id: str | None,
-    turn: str | None,
-    at: datetime,
+    assistant_text: str = "",
+    user_id: str | None = None,
+    turn: str | None = None,
+    at: datetime | None = None,
 ) -> TurnPayload:
     """Return the turn in its envelope; its id is made of its name, or else of its time and its texts."""
-    close = build_close_payload(agent_id, company=company, session_id=session_id, user_id=user_id, at=at)
+    close = build_close_payload(agent_id, company=company, session_id=session_id, user_id=user_id, at=at or now)
     with naming_fields(name="turn"):
         named = None if turn is None else _NAME.validate_python(turn)
     with naming_fields():
@@ -326,7 +347,14 @@ def build_close_payload(
         )
 
 
-class CrisisFields(TypedDict):
+class _RecordFields(TypedDict, total=False):
+    session_id: Required[str]
+    user_id: str | None
+    at: datetime | None
+    record_id: str | None
+
+
+class CrisisFields(_RecordFields):
     """What an engine says of a crisis that it detected, as CrisisLogRecord names it."""
 
     level: CrisisLevel | str
@@ -334,12 +362,29 @@ class CrisisFields(TypedDict):
     action: str
 
 
-class FeedbackFields(TypedDict, total=False):
+class FeedbackFields(_RecordFields, total=False):
     """What somebody thought of a session, as SessionFeedbackRecord names it."""
 
     label: Required[FeedbackLabel | str]
     source: Required[FeedbackSource | str]
     comment: str
+
+
+def build_record(
+    kind: Literal["crisis", "feedback"],
+    agent_id: str,
+    *,
+    company: str,
+    now: datetime,
+    session_id: str,
+    user_id: str | None = None,
+    at: datetime | None = None,
+    record_id: str | None = None,
+    **fields: Any,
+) -> ConversationRecordPayload:
+    """Return a crisis, or what somebody thought of a session, in its envelope; the fields are those of its kind."""
+    close = build_close_payload(agent_id, company=company, session_id=session_id, user_id=user_id, at=at or now)
+    return build_record_payload(kind, fields, close, record_id=record_id)
 
 
 def build_record_payload(
@@ -349,7 +394,7 @@ def build_record_payload(
     *,
     record_id: str | None,
 ) -> ConversationRecordPayload:
-    """Return a crisis, or what somebody thought of a session, in its envelope."""
+    """Return a record of a session in its envelope."""
     of = {name: getattr(close, name) for name in ("agent_id", "subject", "session_id", "at")}
     with naming_fields():
         given = {"record_id": record_id or ids.new_id(), **of, **fields}

@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from memcore import ids
 from memcore.config.conversation import ConversationConfig
 from memcore.conversation.turn_prompt import INSTRUCTIONS, TAG_PERSON, Said, content_of
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
@@ -78,14 +77,9 @@ class Asker:
             temperature=config.temperature,
             max_tokens=config.max_tokens,
         )
-        key = ids.question_id(
-            company=self.company,
-            agent_id=self.agent_id,
-            purpose=purpose,
-            model=config.model or "",
-            about=(self.run_id, POLICY_VERSION, system, *((content,) if about is None else about)),
-        )
         by = Attribution(company=self.company, agent_id=self.agent_id, run_id=self.run_id, purpose=purpose)
+        about = (content,) if about is None else about
+        key = by.question_id(config.model, self.run_id, POLICY_VERSION, system, *about)
         return await ask_structured(self.model, request, form, by=by, key=key)
 
 

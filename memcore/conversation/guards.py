@@ -229,11 +229,6 @@ def after_policy(candidate: Candidate, decision: Decision, *, user_text: str) ->
     )
 
 
-def reason_of(guard: Guard) -> str:
-    """Return why a guard does what it does, in a few words."""
-    return _VERDICTS[guard][1]
-
-
 def _semantic(candidate: SemanticCandidate, decision: Decision, around: str) -> Guard | None:
     said = plain(f"{candidate.evidence_quote}. {candidate.object}")
     is_now = decision.decision is WriteDecision.COMMIT_NOW

@@ -16,7 +16,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from memcore import errors, ids
+from memcore import errors
 from memcore.clock import Clock
 from memcore.experience import clipped
 from memcore.finetune.documents import Owned, Passage
@@ -229,14 +229,8 @@ class QuestionWriter:
 
     async def _written(self, owned: Owned, model: Model) -> tuple[str, ...]:
         count = self._count - len(owned.passage.questions)
-        key = ids.question_id(
-            company=self._company,
-            agent_id=owned.agent_id,
-            purpose=PURPOSE,
-            model=self._model_name or "",
-            about=(owned.passage.text, str(count), VERSION),
-        )
         by = Attribution(company=self._company, agent_id=owned.agent_id, run_id=self._run_id, purpose=PURPOSE)
+        key = by.question_id(self._model_name, owned.passage.text, str(count), VERSION)
         request = request_for(owned.passage, count=count, model=self._model_name)
         answer = await ask_structured(model, request, WrittenQuestions, by=by, key=key)
         grounds = Grounds([owned.passage.text], instructions=_INSTRUCTIONS)

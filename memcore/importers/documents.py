@@ -70,6 +70,23 @@ def is_lines(path: Path, lists: Collection[str]) -> bool:
         return not any(isinstance(value.get(each), (list, dict)) for each in lists)
 
 
+def listed(path: Path, lists: Collection[str]) -> Iterator[Found]:
+    """Yield the values of each line, or those of a document's list, or of the ``lists`` in it."""
+
+    def is_wanted(place: Place) -> bool:
+        match place:
+            case (int(),):
+                return True
+            case (str(name), int()):
+                return name in lists
+            case _:
+                return False
+
+    is_line_each = is_lines(path, lists)
+    with opened(path) as file:
+        yield from lines(file) if is_line_each else values(file, is_wanted)
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file that is open for reading. Raises MemoryInputError when it cannot be read."""

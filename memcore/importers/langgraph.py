@@ -10,19 +10,7 @@ from typing import Any
 
 from memcore.adapters.values import checked_length, escaped_name, kept, text_in
 from memcore.errors import MemoryInputError
-from memcore.importers.documents import (
-    Found,
-    Place,
-    columns,
-    database,
-    is_lines,
-    is_sqlite,
-    lines,
-    mapping_of,
-    opened,
-    tables,
-    values,
-)
+from memcore.importers.documents import Found, columns, database, is_sqlite, listed, mapping_of, tables
 from memcore.importers.fields import present, time_of
 
 #: The table of the store, and the columns without which it is another one.
@@ -40,10 +28,8 @@ def read(path: Path) -> Iterator[Found]:
     if is_sqlite(path):
         with database(path) as connection:
             yield from _rows(connection)
-        return
-    is_line_each = is_lines(path, _LISTS)
-    with opened(path) as file:
-        yield from lines(file) if is_line_each else values(file, _is_row)
+    else:
+        yield from listed(path, _LISTS)
 
 
 def fields(found: Found) -> dict[str, Any] | None:
@@ -79,16 +65,6 @@ def fields(found: Found) -> dict[str, Any] | None:
 
 def _minutes(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and value > 0 else None
-
-
-def _is_row(place: Place) -> bool:
-    match place:
-        case (int(),):
-            return True
-        case (str(name), int()):
-            return name in _LISTS
-        case _:
-            return False
 
 
 def _rows(connection: sqlite3.Connection) -> Iterator[Found]:

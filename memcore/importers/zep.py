@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from memcore.errors import MemoryInputError
-from memcore.importers.documents import Found, Place, is_lines, lines, mapping_of, opened, text_of, values
+from memcore.importers.documents import Found, listed, mapping_of, text_of
 from memcore.importers.fields import attributes_of, only, present, time_of
 
 #: Under which keys exports hold facts and episodes.
@@ -13,10 +13,8 @@ _LISTS = frozenset({"edges", "facts", "episodes", "messages", "results"})
 
 
 def read(path: Path) -> Iterator[Found]:
-    """Yield facts and episodes. Raises MemoryInputError when the file cannot be read."""
-    is_line_each = is_lines(path, _LISTS)
-    with opened(path) as file:
-        yield from lines(file) if is_line_each else values(file, _is_item)
+    """Return facts and episodes. Raises MemoryInputError when the file cannot be read."""
+    return listed(path, _LISTS)
 
 
 def fields(found: Found) -> dict[str, Any] | None:
@@ -64,13 +62,3 @@ def _episode(item: Mapping[str, Any]) -> dict[str, Any]:
         ),
         **present(session_id=text_of(item.get("session_id") or item.get("thread_id")), created_at=at),
     }
-
-
-def _is_item(place: Place) -> bool:
-    match place:
-        case (int(),):
-            return True
-        case (str(name), int()):
-            return name in _LISTS
-        case _:
-            return False

@@ -348,10 +348,6 @@ def _row_of(connection: Connection, booking_id: str | None) -> RowMapping | None
     return connection.execute(select(bookings).where(bookings.c.booking_id == booking_id)).mappings().one_or_none()
 
 
-#: What leaves a memory as it was before once it is undone.
-_REPEATABLE = frozenset({"deleted", "updated", "consolidated"})
-
-
 def _remaining_moves(newest_first: Sequence[RowMapping]) -> list[RowMapping]:
     """Return a memory's moves without deletions and merges that were undone, and without those undos."""
     by_id = {row["booking_id"]: row for row in newest_first}

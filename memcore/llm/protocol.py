@@ -5,6 +5,7 @@ from typing import Protocol
 
 from pydantic import Field
 
+from memcore import ids
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.execution import ChatMessage
 
@@ -58,6 +59,12 @@ class Attribution:
     def logged(self) -> dict[str, str | None]:
         """Return the fields of a log event."""
         return {"agent_id": self.agent_id, "run_id": self.run_id, "purpose": self.purpose}
+
+    def question_id(self, model: str | None, *about: str) -> str:
+        """Return the id of a question to a model; ``about`` is all that its answer depends on, in order."""
+        return ids.question_id(
+            company=self.company, agent_id=self.agent_id, purpose=self.purpose, model=model or "", about=about
+        )
 
 
 class CompletionProvider(Protocol):

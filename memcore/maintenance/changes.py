@@ -276,14 +276,8 @@ class ChangesService:
             temperature=config.temperature,
             max_tokens=config.max_tokens,
         )
-        key = ids.question_id(
-            company=self.company,
-            agent_id=new.agent_id,
-            purpose=PURPOSE,
-            model=config.model or "",
-            about=(old.id, new.id, shown, VERSION),
-        )
         by = Attribution(company=self.company, agent_id=new.agent_id, run_id=None, purpose=PURPOSE)
+        key = by.question_id(config.model, old.id, new.id, shown, VERSION)
         try:
             return (await ask_structured(model, request, ChangeAnswer, by=by, key=key)).verdict(
                 old.content, new.content

@@ -223,14 +223,8 @@ class SearchNotesService:
             temperature=config.temperature,
             max_tokens=config.max_tokens,
         )
-        key = ids.question_id(
-            company=self.company,
-            agent_id=entry.agent_id,
-            purpose=NOTES_PURPOSE,
-            model=config.model or "",
-            about=(entry.id, text, NOTES_VERSION),
-        )
         by = Attribution(company=self.company, agent_id=entry.agent_id, run_id=None, purpose=NOTES_PURPOSE)
+        key = by.question_id(config.model, entry.id, text, NOTES_VERSION)
         try:
             return (await ask_structured(model, request, WrittenNotes, by=by, key=key)).note_for(text)
         except MalformedAnswerError:

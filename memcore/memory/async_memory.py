@@ -1,61 +1,48 @@
 """``AsyncMemory``: Memory for engines that run an event loop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from memcore.client.async_client import AsyncMemoryClient, awaited
 from memcore.client.results import JobStatus
 from memcore.errors import MemoryConfigError
 from memcore.memory.conversation import (
-    TOKEN_BUDGET,
     ConversationReader,
     checked_mode,
-    checked_owner,
-    incognito_memory,
-    required,
 )
 from memcore.memory.fields import (
     WAIT_SECONDS,
     AskFields,
     Jobs,
-    SearchFields,
-    checked_query,
     checked_question,
     job_ids_of,
 )
-from memcore.memory.kept import AsyncKeptMemories
-from memcore.memory.memory import Memory
+from memcore.memory.memory import Memory, stack_parts
 from memcore.memory.reader import (
     BackendFactory,
-    Opened,
     OpenMemories,
+    OpenModel,
     Reader,
     load_environment,
     open_shared_backend,
-    opening_memories,
 )
-from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
-from memcore.memory.tools import OpenModel, opening_model
-from memcore.models.asking import Answer, AskEvent
+from memcore.memory.reads import Reads
+from memcore.models.asking import AskEvent
 from memcore.models.conversation import MemoryMode
-from memcore.models.memory import MemoryEntry
 
 if TYPE_CHECKING:
-    import mem0
-
     from memcore.backends.protocol import MemoryBackend
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
-    from memcore.conversation.entries import TurnContext
     from memcore.llm.protocol import CompletionProvider
     from memcore.memory.incognito import AsyncIncognitoMemory, IncognitoMemory
-    from memcore.models.execution import PreparedMessages, ToolDefinition
+    from memcore.memory.stock_mem0 import Mem0Opener
     from memcore.remote import AsyncRemoteMemory
 
 
-class AsyncMemory(AsyncKeptMemories):
+class AsyncMemory(Reads):
     """Store, find and prepare the memories of agents from coroutines; every method does what Memory's does.
 
     ::
@@ -91,10 +78,9 @@ class AsyncMemory(AsyncKeptMemories):
             ends_conversations=ends_conversations,
         )
         self._run = client._run  # noqa: SLF001  # the threads are the client's
-        self._reader = Reader(client.blocking, open_backend, policy, open_memories=open_memories, open_model=open_model)
-        self._conversation = conversation
+        reader = Reader(client.blocking, open_backend, policy, open_memories=open_memories, open_model=open_model)
+        super().__init__(reader, conversation=conversation, open_mem0=open_mem0)
         self._open_incognito = open_incognito
-        self._open_mem0 = open_mem0
 
     @classmethod
     def from_environment(cls, *, provider: "CompletionProvider | None" = None) -> Self:
@@ -135,16 +121,6 @@ class AsyncMemory(AsyncKeptMemories):
     extract_turn = awaited(Memory.extract_turn)
     end_conversation = awaited(Memory.end_conversation)
 
-    async def search(
-        self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
-    ) -> tuple[MemoryEntry, ...]:
-        query = checked_query(text, filters)
-        return await (await self._reader.open()).search(agent_id, query)
-
-    async def ask(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> Answer:
-        asked = checked_question(question, fields)
-        return await (await self._reader.open()).ask(agent_id, asked)
-
     async def ask_stream(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> AsyncIterator[AskEvent]:
         """Answer as Memory.ask_stream does: ``async for part in await memory.ask_stream(...)``."""
         asked = checked_question(question, fields)
@@ -158,55 +134,6 @@ class AsyncMemory(AsyncKeptMemories):
 
         return parts()
 
-    async def prepare(
-        self,
-        agent_id: str,
-        text: str,
-        *,
-        token_budget: int,
-        categories: Collection[str] | None = None,
-        require_all: bool = False,
-        time_zone: str | None = None,
-    ) -> "PreparedMessages":
-        query = checked_query(None, {"categories": categories, "time_zone": time_zone})
-        opened = await self._reader.open()
-        return await opened.prepare(
-            agent_id,
-            text,
-            token_budget=token_budget,
-            categories=query.categories,
-            require_all=require_all,
-            time_zone=query.time_zone,
-        )
-
-    async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":
-        del agent_id
-        return (await self._reader.open()).tools(writes=writes).definitions()
-
-    async def call_tool(
-        self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False
-    ) -> str:
-        return await (await self._reader.open()).call_tool(agent_id, name, arguments, writes=writes)
-
-    async def load_turn(
-        self,
-        agent_id: str,
-        text: str,
-        *,
-        user_id: str | None = None,
-        session_id: str | None = None,
-        token_budget: int = TOKEN_BUDGET,
-        is_first_turn: bool | None = None,
-    ) -> "TurnContext":
-        return await required(self._conversation).load_turn(
-            self._reader,
-            checked_owner(agent_id, user_id, session_id),
-            text,
-            session_id=session_id,
-            token_budget=token_budget,
-            is_first_turn=is_first_turn,
-        )
-
     async def in_mode(self, mode: MemoryMode | str) -> "AsyncMemory | AsyncIncognitoMemory":
         """Return what keeps conversations in a mode, as Memory.in_mode does; incognito's calls are awaited too."""
         if checked_mode(mode) is not MemoryMode.INCOGNITO:
@@ -218,17 +145,9 @@ class AsyncMemory(AsyncKeptMemories):
 
         return AsyncIncognitoMemory(blocking)
 
-    async def mem0(self, agent_id: str) -> "mem0.Memory":
-        """Return a mem0.Memory as Memory.mem0 does; its calls block."""
-        opener = required_opener(self._open_mem0)
-        return await asyncio.to_thread(opener, (await self._reader.open()).backend, agent_id)
-
     async def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         ended = self._client.wait(job_ids_of(jobs), timeout_seconds=timeout_seconds)
         return tuple([status async for status in ended])
-
-    async def _open(self) -> Opened:
-        return await self._reader.open()
 
     async def close(self) -> None:
         """Send what was counted and close the connections, once no call is running; a call after it opens them."""
@@ -264,10 +183,6 @@ def memory_over(
         AsyncMemoryClient.from_settings(settings),
         open_backend=open_backend,
         policy=policy,
-        conversation=ConversationReader.from_settings(settings, policy),
-        open_incognito=lambda: incognito_memory(settings, policy),
-        open_mem0=partial(open_configured_mem0, settings),
-        open_memories=opening_memories(settings, policy),
-        open_model=opening_model(settings, policy, provider=provider),
         ends_conversations=ends_conversations,
+        **stack_parts(settings, policy, provider=provider),
     )

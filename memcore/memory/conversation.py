@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from memcore.conversation.entries import TurnContext
     from memcore.conversation.loading import TurnLoader
     from memcore.ledger.ledger import Ledger
-    from memcore.memory.incognito import IncognitoMemory
     from memcore.memory.reader import Reader
 
 #: Opens the ledger of the stack.
@@ -242,14 +241,3 @@ def checked_mode(mode: MemoryMode | str) -> MemoryMode:
         return MemoryMode(mode)
     except ValueError:
         raise MemoryInputError("mode", f"must be one of {', '.join(MemoryMode)}, {INCOGNITO_ALIAS}") from None
-
-
-def incognito_memory(settings: "Settings", policy: "Policy") -> "IncognitoMemory":
-    """Return a memory of conversations that is never written down, with the model that the settings name."""
-    with naming_extras():
-        from memcore.llm.accounting import create_model  # noqa: PLC0415  # its libraries are an extra's
-        from memcore.memory.incognito import IncognitoMemory  # noqa: PLC0415  # see above
-
-    return IncognitoMemory(
-        policy, company=settings.company, open_model=lambda ledger: create_model(settings, policy, ledger)
-    )

@@ -1,17 +1,18 @@
 """Conversation memory of one process, which no disk and no broker ever holds."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 
 from memcore.client.async_client import awaited
 from memcore.client.envelopes import (
     CrisisFields,
     FeedbackFields,
+    TurnFields,
     build_close_payload,
-    build_record_payload,
+    build_record,
     build_turn_payload,
 )
 from memcore.client.results import TurnReceipt
@@ -26,12 +27,14 @@ from memcore.ids import session_key
 from memcore.jobs import EndSessionPayload, ExtractPayload
 from memcore.ledger.conversation.in_memory import open_in_memory
 from memcore.ledger.ledger import Ledger
+from memcore.llm.accounting import create_model
 from memcore.llm.protocol import Model
 from memcore.memory.conversation import TOKEN_BUDGET, checked_owner
 from memcore.models.conversation import LayerCounts
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
+    from memcore.config.settings import Settings
 
 
 class ClosableModel(Model, Protocol):
@@ -94,31 +97,17 @@ class IncognitoMemory:
         )
         self._loader = TurnLoader(self._ledger, company=company, config=memory.conversation, clock=clock)
 
-    def extract_turn(
-        self,
-        agent_id: str,
-        *,
-        session_id: str,
-        user_text: str,
-        assistant_text: str = "",
-        user_id: str | None = None,
-        turn: str | None = None,
-        at: datetime | None = None,
-    ) -> TurnReceipt:
+    @classmethod
+    def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
+        """Return the memory of the stack that the settings describe, with the model that they name."""
+        return cls(policy, company=settings.company, open_model=lambda ledger: create_model(settings, policy, ledger))
+
+    def extract_turn(self, agent_id: str, **turn: Unpack[TurnFields]) -> TurnReceipt:
         """Draw from a turn what is worth keeping, as Memory.extract_turn does, here and now.
 
         Raises MemoryInputError when a field breaks a limit; nothing was kept.
         """
-        payload = build_turn_payload(
-            agent_id,
-            company=self._company,
-            session_id=session_id,
-            user_text=user_text,
-            assistant_text=assistant_text,
-            user_id=user_id,
-            turn=turn,
-            at=at or self._clock(),
-        )
+        payload = build_turn_payload(agent_id, company=self._company, now=self._clock(), **turn)
         self._recorder.record(payload)
         if self._model is not None:
             self._loop.run(self._extraction.run(payload.turn_id))
@@ -175,49 +164,15 @@ class IncognitoMemory:
         """Return how much of each layer there is of a person."""
         return self._ledger.conversation.counts(self._company, checked_owner(agent_id, user_id, session_id))
 
-    def record_crisis(
-        self,
-        agent_id: str,
-        *,
-        session_id: str,
-        user_id: str | None = None,
-        at: datetime | None = None,
-        record_id: str | None = None,
-        **fields: Unpack[CrisisFields],
-    ) -> None:
+    def record_crisis(self, agent_id: str, **fields: Unpack[CrisisFields]) -> None:
         """Keep a record of a crisis for as long as this memory lasts."""
-        self._record("crisis", fields, agent_id, session_id, user_id, at=at, record_id=record_id)
-
-    def record_feedback(
-        self,
-        agent_id: str,
-        *,
-        session_id: str,
-        user_id: str | None = None,
-        at: datetime | None = None,
-        record_id: str | None = None,
-        **fields: Unpack[FeedbackFields],
-    ) -> None:
-        """Keep what somebody thought of a session for as long as this memory lasts."""
-        self._record("feedback", fields, agent_id, session_id, user_id, at=at, record_id=record_id)
-
-    def _record(
-        self,
-        kind: Literal["crisis", "feedback"],
-        fields: Mapping[str, Any],
-        agent_id: str,
-        session_id: str,
-        user_id: str | None,
-        *,
-        at: datetime | None,
-        record_id: str | None,
-    ) -> None:
-        close = build_close_payload(
-            agent_id, company=self._company, session_id=session_id, user_id=user_id, at=at or self._clock()
-        )
-        payload = build_record_payload(kind, fields, close, record_id=record_id)
+        payload = build_record("crisis", agent_id, company=self._company, now=self._clock(), **fields)
         if payload.crisis is not None:
             self._ledger.crises.record(self._company, payload.crisis)
+
+    def record_feedback(self, agent_id: str, **fields: Unpack[FeedbackFields]) -> None:
+        """Keep what somebody thought of a session for as long as this memory lasts."""
+        payload = build_record("feedback", agent_id, company=self._company, now=self._clock(), **fields)
         if payload.feedback is not None:
             self._ledger.feedback.record(self._company, payload.feedback)
 

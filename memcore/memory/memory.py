@@ -1,15 +1,15 @@
 """``Memory``: store, find and prepare the memories of agents, in any thread."""
 
-import asyncio
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 from memcore.client.client import MemoryClient
+from memcore.client.envelopes import TurnFields
 from memcore.client.results import (
     AppliedReceipt,
     DistillReceipt,
@@ -20,70 +20,78 @@ from memcore.client.results import (
 )
 from memcore.errors import MemoryConfigError
 from memcore.event_loop import LoopThread
+from memcore.extras import naming_extras
 from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import (
-    TOKEN_BUDGET,
     AddResult,
     ConversationReader,
     checked_mode,
     checked_owner,
-    incognito_memory,
     required,
 )
 from memcore.memory.fields import (
     WAIT_SECONDS,
     AskFields,
     Jobs,
-    SearchFields,
     StoreFields,
-    checked_query,
     checked_question,
     job_ids_of,
     named_as_given,
     split_fields,
     with_fields,
 )
-from memcore.memory.kept import KeptMemories
 from memcore.memory.open_sessions import OpenSessions, SessionName
 from memcore.memory.reader import (
     BackendFactory,
-    Opened,
     OpenMemories,
+    OpenModel,
     Reader,
     load_environment,
     open_shared_backend,
     opening_memories,
+    opening_model,
 )
-from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0, required_opener
-from memcore.memory.tools import OpenModel, ToolCalls, opening_model
+from memcore.memory.reads import Reads
+from memcore.memory.stock_mem0 import Mem0Opener, open_configured_mem0
 from memcore.models.asking import Answer, AskEvent
 from memcore.models.conversation import LayerCounts, MemoryMode
 from memcore.models.execution import ExecutionTrace
-from memcore.models.memory import MemoryEntry, MemoryStoreRequest
+from memcore.models.memory import MemoryStoreRequest
 
 if TYPE_CHECKING:
-    import mem0
-
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
-    from memcore.conversation.entries import TurnContext
     from memcore.llm.protocol import CompletionProvider
     from memcore.memory.incognito import IncognitoMemory
-    from memcore.models.execution import PreparedMessages
     from memcore.remote import RemoteMemory
+    from memcore.retrieval.strategies.answering import Finding
 
 
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
 @dataclass(slots=True, kw_only=True)
 class _Reading:
     reader: Reader
+    reads: Reads
     loop: LoopThread
     calls: int = 0
 
 
-class Memory(KeptMemories, ToolCalls):
+def blocking(
+    call: Callable[Concatenate[Any, Given], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[Any, Given], Result]:
+    """Return a call of Reads as one of Memory, which waits for it in the thread of the reads."""
+
+    @wraps(call)
+    def run(self: "Memory", /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        return self._call(lambda reading: call(reading.reads, *args, **kwargs))
+
+    return run
+
+
+class Memory:
     """Store, find and prepare the memories of agents. Thread-safe; use it in a ``with`` block, or close it.
 
     ::
@@ -152,17 +160,11 @@ class Memory(KeptMemories, ToolCalls):
         cls, settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None
     ) -> Self:
         """Return the memory of the stack that the settings describe; ``provider`` as for ``from_environment``."""
-        client = MemoryClient.from_settings(settings)
-        conversation = ConversationReader.from_settings(settings, policy)
         return cls(
-            client,
-            open_backend=lambda: open_shared_backend(settings, policy),
+            MemoryClient.from_settings(settings),
+            open_backend=partial(open_shared_backend, settings, policy),
             policy=policy,
-            conversation=conversation,
-            open_incognito=lambda: incognito_memory(settings, policy),
-            open_mem0=partial(open_configured_mem0, settings),
-            open_memories=opening_memories(settings, policy),
-            open_model=opening_model(settings, policy, provider=provider),
+            **stack_parts(settings, policy, provider=provider),
         )
 
     @staticmethod
@@ -222,35 +224,22 @@ class Memory(KeptMemories, ToolCalls):
             receipt = self._client.store_many(agent_id, with_fields(memories, request), scope=scope)
         return self._awaited(receipt) if wait else receipt
 
-    def search(
-        self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
-    ) -> tuple[MemoryEntry, ...]:
-        """Return the agent's memories that match by meaning and by words, best first; without a text the newest first.
-
-        Raises:
-            MemoryInputError: a filter breaks a limit; the message names it.
-            MemoryConnectionError: the store cannot be reached.
-            MemoryRetrievalError: the search failed; search again.
-            MemoryConfigError: a library for reading is missing, or the configured backend cannot be read from here.
-        """
-        query = checked_query(text, filters)
-        return self._read(lambda opened: opened.search(agent_id, query))
-
-    def ask(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> Answer:
-        """Answer a question in a few sentences from what a search finds, each with the ids of the memories it rests on.
-
-        A sentence is kept only where its memories bear it out. ``answered_by`` of the answer is ``nothing`` where it is
-        not known, and ``passages`` where no model answered: none is configured (``memory.llm``), it failed, was too
-        slow, or the agent's budget is used up; ``reason`` says which. The passages that were found are there always,
-        with their dates and whose they are. Nothing is written but the account of the question.
-
-        Raises:
-            MemoryInputError: a field breaks a limit; the message names it.
-            MemoryConnectionError: the store cannot be reached.
-            MemoryConfigError: as for search.
-        """
-        asked = checked_question(question, fields)
-        return self._read(lambda opened: opened.ask(agent_id, asked))
+    search = blocking(Reads.search)
+    ask = blocking(Reads.ask)
+    prepare = blocking(Reads.prepare)
+    load_turn = blocking(Reads.load_turn)
+    tools = blocking(Reads.tools)
+    call_tool = blocking(Reads.call_tool)
+    mem0 = blocking(Reads.mem0)
+    get = blocking(Reads.get)
+    get_by_key = blocking(Reads.get_by_key)
+    list = blocking(Reads.list)
+    namespaces = blocking(Reads.namespaces)
+    count = blocking(Reads.count)
+    put = blocking(Reads.put)
+    update = blocking(Reads.update)
+    forget = blocking(Reads.forget)
+    history = blocking(Reads.history)
 
     def ask_stream(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> Iterator[AskEvent]:
         """Answer as ``ask`` does, in parts: what was found, as soon as it is, then each sentence, then the whole.
@@ -259,82 +248,20 @@ class Memory(KeptMemories, ToolCalls):
         sentences come together. Raises as ``ask``, before the first part.
         """
         asked = checked_question(question, fields)
-        finding = self._read(lambda opened: opened.find(agent_id, asked))
+
+        async def found(reading: _Reading) -> "Finding":
+            return await (await reading.reader.open()).find(agent_id, asked)
+
+        async def answered(reading: _Reading) -> Answer:
+            return await (await reading.reader.open()).answering.answer(finding)
+
+        finding = self._call(found)
 
         def parts() -> Iterator[AskEvent]:
             yield finding.shown()
-            yield from self._read(lambda opened: opened.answering.answer(finding)).parts()
+            yield from self._call(answered).parts()
 
         return parts()
-
-    def prepare(
-        self,
-        agent_id: str,
-        text: str,
-        *,
-        token_budget: int,
-        categories: Collection[str] | None = None,
-        require_all: bool = False,
-        time_zone: str | None = None,
-    ) -> "PreparedMessages":
-        """Return the messages to put between the system prompt and the task: policies, directive, memories.
-
-        ``text`` says what the coming turn is about. Policies and memories take ``token_budget`` tokens at most.
-        What fails once the store was reached is done without: ``degraded`` of the answer names it, and the last message
-        says it. With ``require_all`` it is an error. Which memories were shown is counted, in batches. ``time_zone`` is
-        the asker's, as in search.
-
-        Raises:
-            MemoryInputError: an argument breaks a limit, as a negative budget.
-            MemoryConnectionError: the store cannot be reached, or with ``require_all`` a part of the answer.
-            MemoryConfigError: as for search.
-        """
-        query = checked_query(None, {"categories": categories, "time_zone": time_zone})
-        return self._read(
-            lambda opened: opened.prepare(
-                agent_id,
-                text,
-                token_budget=token_budget,
-                categories=query.categories,
-                require_all=require_all,
-                time_zone=query.time_zone,
-            )
-        )
-
-    def load_turn(
-        self,
-        agent_id: str,
-        text: str,
-        *,
-        user_id: str | None = None,
-        session_id: str | None = None,
-        token_budget: int = TOKEN_BUDGET,
-        is_first_turn: bool | None = None,
-    ) -> "TurnContext":
-        """Return what is remembered of the person that an agent talks to, before it answers ``text``.
-
-        The person is the user, or the session where no user is named. ``messages()`` of what comes back stands between
-        the system prompt and the turn. With a session, its first turn is told from the others by what was recorded of
-        it; an engine that knows better says ``is_first_turn``: that turn is shown the summary of the session before.
-
-        Raises:
-            MemoryInputError: an argument breaks a limit, or neither user nor session is given.
-            MemoryConnectionError: the ledger cannot be reached. A store or an embedder that fails is done without:
-                words alone are compared then, and ``reasons`` says so.
-            MemoryConfigError: as for search.
-        """
-        owner = checked_owner(agent_id, user_id, session_id)
-        conversation = required(self._conversation)
-        return self._call(
-            lambda reader: conversation.load_turn(
-                reader,
-                owner,
-                text,
-                session_id=session_id,
-                token_budget=token_budget,
-                is_first_turn=is_first_turn,
-            )
-        )
 
     def set_recall(
         self, agent_id: str, is_on: bool, *, user_id: str | None = None, session_id: str | None = None
@@ -378,33 +305,15 @@ class Memory(KeptMemories, ToolCalls):
         """
         return self._client.applied(agent_id, skill_id, outcome, task_id=task_id)
 
-    def extract_turn(
-        self,
-        agent_id: str,
-        *,
-        session_id: str,
-        user_text: str,
-        assistant_text: str = "",
-        user_id: str | None = None,
-        turn: str | None = None,
-        at: datetime | None = None,
-    ) -> TurnReceipt | None:
+    def extract_turn(self, agent_id: str, **turn: Unpack[TurnFields]) -> TurnReceipt | None:
         """Send a turn of a conversation, after the reply; a language model draws from it what is worth keeping.
 
         None, with a warning in the log, when it could not be sent; sent again under its name, ``turn``, it counts once.
         Raises MemoryInputError when a field breaks a limit; nothing was sent.
         """
-        receipt = self._client.extract_turn(
-            agent_id,
-            session_id=session_id,
-            user_text=user_text,
-            assistant_text=assistant_text,
-            user_id=user_id,
-            turn=turn,
-            at=at,
-        )
+        receipt = self._client.extract_turn(agent_id, **turn)
         if receipt is not None and self._sessions is not None:
-            self._sessions.turned(SessionName(agent_id, session_id, user_id))
+            self._sessions.turned(SessionName(agent_id, turn["session_id"], turn.get("user_id")))
         return receipt
 
     def end_conversation(
@@ -465,22 +374,6 @@ class Memory(KeptMemories, ToolCalls):
             raise MemoryConfigError("conversation: this memory was made without settings: make it with from_settings")
         return self._open_incognito()
 
-    def mem0(self, agent_id: str) -> "mem0.Memory":
-        """Return a mem0.Memory over this agent's memories: same collection, same history, same embedder.
-
-        Close it after use. It adds with ``infer=False`` alone; it refuses ``reset``; its telemetry is off. Open it anew
-        after a reindex.
-
-        Raises:
-            MemoryInputError: nothing can be stored under this agent id.
-            MemoryConfigError: the extra ``memtend[mem0]`` is missing, the history is not SQLite, or mem0 was imported
-                with its telemetry on.
-            MemoryConnectionError: the store cannot be reached.
-        """
-        opener = required_opener(self._open_mem0)
-        # In a thread: the first import takes seconds.
-        return self._read(lambda opened: asyncio.to_thread(opener, opened.backend, agent_id))
-
     def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
         """Wait until jobs have ended, and return what became of them: look at ``state`` and ``reason``.
 
@@ -521,13 +414,7 @@ class Memory(KeptMemories, ToolCalls):
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _read(self, call: "Callable[[Opened], Coroutine[Any, Any, Result]]") -> Result:
-        async def read(reader: Reader) -> Result:
-            return await call(await reader.open())
-
-        return self._call(read)
-
-    def _call(self, call: Callable[[Reader], Coroutine[Any, Any, Result]]) -> Result:
+    def _call(self, call: Callable[[_Reading], Coroutine[Any, Any, Result]]) -> Result:
         # Counted, so that close takes no loop from under a call: its caller would wait for an answer forever.
         with self._changed:
             if self._reading is None:
@@ -538,12 +425,41 @@ class Memory(KeptMemories, ToolCalls):
                     open_memories=self._open_memories,
                     open_model=self._open_model,
                 )
-                self._reading = _Reading(reader=reader, loop=LoopThread("memtend-memory"))
+                reads = Reads(reader, conversation=self._conversation, open_mem0=self._open_mem0)
+                self._reading = _Reading(reader=reader, reads=reads, loop=LoopThread("memtend-memory"))
             reading = self._reading
             reading.calls += 1
         try:
-            return reading.loop.run(call(reading.reader))
+            return reading.loop.run(call(reading))
         finally:
             with self._changed:
                 reading.calls -= 1
                 self._changed.notify_all()
+
+
+class StackParts(TypedDict):
+    """What a memory of a stack has beside its client and its backend."""
+
+    conversation: ConversationReader
+    open_incognito: "Callable[[], IncognitoMemory]"
+    open_mem0: "Mem0Opener"
+    open_memories: "OpenMemories"
+    open_model: "OpenModel"
+
+
+def stack_parts(settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None) -> StackParts:
+    """Return the parts of the memory of the stack that the settings describe; nothing is opened."""
+
+    def open_incognito() -> "IncognitoMemory":
+        with naming_extras():
+            from memcore.memory.incognito import IncognitoMemory  # noqa: PLC0415  # its libraries are an extra's
+
+        return IncognitoMemory.from_settings(settings, policy)
+
+    return {
+        "conversation": ConversationReader.from_settings(settings, policy),
+        "open_incognito": open_incognito,
+        "open_mem0": partial(open_configured_mem0, settings),
+        "open_memories": opening_memories(settings, policy),
+        "open_model": opening_model(settings, policy, provider=provider),
+    }

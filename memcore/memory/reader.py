@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
     from memcore.embedding.protocol import Embedder
+    from memcore.ledger.ledger import Ledger
     from memcore.llm.accounting import AccountedModel
+    from memcore.llm.protocol import CompletionProvider
     from memcore.memories import Memories
-    from memcore.memory.tools import OpenModel
     from memcore.models.asking import Answer, MemoryQuestion
     from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
     from memcore.retrieval.strategies.answering import Answering, Finding
@@ -38,6 +39,9 @@ BackendFactory: TypeAlias = "Callable[[], MemoryBackend]"
 
 #: Makes what changes the memories of a backend, with a ledger of its own.
 OpenMemories: TypeAlias = "Callable[[MemoryBackend], Memories]"
+
+#: Makes the model that retrieval asks, on the account of a ledger; None where no server is named.
+OpenModel: TypeAlias = "Callable[[Ledger], AccountedModel | None]"
 
 #: What OpenTelemetry calls a search.
 SEARCH = "search_memory"
@@ -278,3 +282,14 @@ def opening_memories(settings: "Settings", policy: "Policy") -> "OpenMemories":
         return Memories(backend, ledger, company=settings.company, policy=policy)
 
     return open_memories
+
+
+def opening_model(settings: "Settings", policy: "Policy", *, provider: "CompletionProvider | None" = None) -> OpenModel:
+    """Return what makes the model: of ``provider``, or of the server that MEMTEND_LLM_URL names."""
+
+    def open_model(ledger: "Ledger") -> "AccountedModel | None":
+        from memcore.llm.accounting import create_model  # noqa: PLC0415  # with the first read, see Reader
+
+        return create_model(settings, policy, ledger, provider=provider)
+
+    return open_model

@@ -7,7 +7,6 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from memcore import ids
 from memcore.config.learning import ProceduralMemoryConfig
 from memcore.errors import MalformedAnswerError
 from memcore.experience import clipped
@@ -188,14 +187,8 @@ async def propose(
         temperature=config.temperature,
         max_tokens=config.max_tokens,
     )
-    key = ids.question_id(
-        company=company,
-        agent_id=agent_id,
-        purpose=purpose,
-        model=config.asked_model or "",
-        about=(payload.model_dump_json(), VERSION),
-    )
     by = Attribution(company=company, agent_id=agent_id, run_id=None, purpose=purpose)
+    key = by.question_id(config.asked_model, payload.model_dump_json(), VERSION)
     draft = await ask_structured(model, request, ProposalDraft, by=by, key=key)
     texts = (draft.discovery, draft.condition, draft.action, draft.rationale, *draft.execution_steps, *draft.tags)
     fault = ungrounded("\n".join(texts), _sources_of(payload), instructions=_FORM, kind=Kind.ADVICE)

@@ -1,10 +1,12 @@
 """``AsyncRemoteMemory``: RemoteMemory for engines that run an event loop."""
 
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NoReturn, Self, Unpack
+from typing import Any, Literal, NoReturn, Self, Unpack
 
+from memcore.client.envelopes import TurnFields
 from memcore.client.results import (
     POLL_SECONDS,
     AppliedReceipt,
@@ -16,8 +18,11 @@ from memcore.client.results import (
     TurnReceipt,
 )
 from memcore.errors import (
+    MemoryCapabilityError,
+    MemoryConflictError,
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
+    MemoryStoreError,
 )
 from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import TOKEN_BUDGET, checked_mode
@@ -30,8 +35,36 @@ from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage,
 from memcore.remote import calls
 from memcore.remote.calls import LoadedTurn
 from memcore.remote.connection import AsyncConnection
-from memcore.remote.remote_memory import LOOKS, Sent, not_remote, report_lost, require_entry
 from memcore.remote.requests import TIMEOUT_SECONDS, Address, Call, Result
+from memcore.telemetry.events import Event
+
+_log = logging.getLogger(__name__)
+
+#: What only a process with the broker's and the ledger's addresses can do, and what to use instead.
+NOT_REMOTE = {
+    "client": "jobs have endpoints of their own over HTTP: POST /v1/runs/RUN/undo undoes a run, and /docs shows all",
+    "add": "what became of messages is not told over HTTP: send turns with extract_turn, and load_turn finds it",
+    "mem0": "a mem0.Memory opens the store itself: use mem0's MemoryClient with this server's address and key",
+    "incognito": "a conversation that nothing writes down cannot leave its process: use Memory.from_environment()",
+}
+
+
+def not_remote(name: str) -> MemoryCapabilityError:
+    """Return the error of a call that HTTP has no request for."""
+    return MemoryCapabilityError(f"{name}: {NOT_REMOTE[name]}")
+
+
+#: Looks for the memory of a later writer of the same key, before a put counts as failed: for half a minute. That one
+#: may wait for its worker, and its job be tried again after 2, 4 and 8 seconds.
+LOOKS = 600
+
+#: What an engine sends without waiting for it.
+Sent = Literal["trace", "turn", "end", "application"]
+
+
+def _report_lost(what: Sent, error: MemoryError, agent_id: str) -> None:
+    """Log that something was not sent, and the engine goes on; the error's class alone."""
+    _log.warning(Event.MEMORY_REMOTE_LOST, extra={"what": what, "agent_id": agent_id, "error": type(error).__name__})
 
 
 class AsyncRemoteMemory:
@@ -144,7 +177,7 @@ class AsyncRemoteMemory:
             # A later version of the key took its place, or is on its way.
             await self._connection.sleep(POLL_SECONDS)
             found = await self.get_by_key(agent_id, key, namespace=namespace)
-        return require_entry(found, only_new=only_new)
+        return _require_entry(found, only_new=only_new)
 
     async def update(
         self, agent_id: str, memory_id: str, *, expected: str | None = None, **fields: Unpack[UpdateFields]
@@ -256,28 +289,9 @@ class AsyncRemoteMemory:
         call = calls.applied(agent_id, skill_id, outcome, task_id=task_id, key=self._new_key())
         return await self._unless_lost(call, "application", agent_id)
 
-    async def extract_turn(
-        self,
-        agent_id: str,
-        *,
-        session_id: str,
-        user_text: str,
-        assistant_text: str = "",
-        user_id: str | None = None,
-        turn: str | None = None,
-        at: datetime | None = None,
-    ) -> TurnReceipt | None:
+    async def extract_turn(self, agent_id: str, **turn: Unpack[TurnFields]) -> TurnReceipt | None:
         """See Memory.extract_turn."""
-        fields = {
-            "session_id": session_id,
-            "user_text": user_text,
-            "assistant_text": assistant_text,
-            "user_id": user_id,
-            "turn": turn,
-            "at": at,
-        }
-        call = calls.extract_turn(agent_id, fields, key=self._new_key())
-        return await self._unless_lost(call, "turn", agent_id)
+        return await self._unless_lost(calls.extract_turn(agent_id, key=self._new_key(), **turn), "turn", agent_id)
 
     async def end_conversation(
         self, agent_id: str, *, session_id: str, user_id: str | None = None, at: datetime | None = None
@@ -339,8 +353,17 @@ class AsyncRemoteMemory:
         except MemoryInputError:
             raise
         except MemoryError as error:
-            report_lost(what, error, agent_id)
+            _report_lost(what, error, agent_id)
             return None
 
     async def _awaited(self, receipt: StoreReceipt) -> StoreReceipt:
         return receipt.written(await self.wait(receipt))
+
+
+def _require_entry(found: MemoryEntry | None, *, only_new: bool) -> MemoryEntry:
+    """Return what was stored; MemoryStoreError when it is gone already, MemoryConflictError where it had to be new."""
+    if found is None and only_new:
+        raise MemoryConflictError("key: another writer was first")
+    if found is None:
+        raise MemoryStoreError("the memory was removed by somebody else at the same moment")
+    return found

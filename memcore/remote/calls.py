@@ -236,15 +236,26 @@ def applied(
     )
 
 
-def extract_turn(agent_id: str, fields: Mapping[str, Any], *, key: str) -> Call[TurnReceipt]:
+def extract_turn(
+    agent_id: str,
+    *,
+    key: str,
+    session_id: str,
+    user_text: str,
+    assistant_text: str = "",
+    user_id: str | None = None,
+    turn: str | None = None,
+    at: datetime | None = None,
+) -> Call[TurnReceipt]:
     """Return the request that sends a turn of a conversation."""
-    checked_owner(agent_id, fields["user_id"], fields["session_id"])
-    if not str(fields["user_text"]).strip():
+    checked_owner(agent_id, user_id, session_id)
+    if not str(user_text).strip():
         raise MemoryInputError("user_text", "must not be blank")
+    said = {"session_id": session_id, "user_text": user_text, "assistant_text": assistant_text}
     return Call(
         method="POST",
         path=_path(agent_id, "conversations/turns"),
-        body=_present(fields),
+        body=_present({**said, "user_id": user_id, "turn": turn, "at": at}),
         read=lambda given: TurnReceipt(job_id=given["operation_id"], turn_id=given["turn_id"]),
         idempotency_key=key,
     )

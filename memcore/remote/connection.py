@@ -153,3 +153,22 @@ class AsyncConnection:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
+
+
+class BlockingConnection(AsyncConnection):
+    """A Connection as coroutines: they block where they are called, and wait for no event loop."""
+
+    def __init__(self, blocking: Connection) -> None:
+        async def sleep(seconds: float) -> None:
+            blocking.sleep(seconds)
+
+        super().__init__(blocking.address, sleep=sleep)
+        self._blocking = blocking
+
+    async def send(self, call: Call[Result]) -> Result:
+        """Return the result of a request; raises as Connection.send."""
+        return self._blocking.send(call)
+
+    async def close(self) -> None:
+        """Close the connections; a request after it opens them again."""
+        self._blocking.close()

@@ -1,70 +1,43 @@
 """``RemoteMemory``: Memory through ``memtend serve``, for engines that hold a key and nothing else."""
 
-import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Literal, NoReturn, Self, Unpack
+from collections.abc import Callable, Coroutine, Iterator
+from functools import wraps
+from typing import Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, Unpack
 
-from memcore.client.results import (
-    POLL_SECONDS,
-    AppliedReceipt,
-    DistillReceipt,
-    JobReceipt,
-    JobStatus,
-    PendingJobs,
-    StoreReceipt,
-    TurnReceipt,
-)
-from memcore.errors import (
-    MemoryCapabilityError,
-    MemoryConflictError,
-    MemoryError,  # noqa: A004  # the reference fixes the name
-    MemoryInputError,
-    MemoryStoreError,
-)
-from memcore.jobs import ApplicationOutcome
-from memcore.memory.conversation import TOKEN_BUDGET, checked_mode
-from memcore.memory.fields import WAIT_SECONDS, AskFields, Jobs, SearchFields, StoreFields, job_ids_of
-from memcore.models.asking import Answer, AskEvent
-from memcore.models.conversation import LayerCounts, MemoryMode
-from memcore.models.execution import ExecutionTrace, PreparedMessages, ToolDefinition
-from memcore.models.memory import MemoryEntry, MemoryStoreRequest
-from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
+from memcore.memory.conversation import checked_mode
+from memcore.memory.fields import AskFields
+from memcore.models.asking import AskEvent
+from memcore.models.conversation import MemoryMode
 from memcore.remote import calls
-from memcore.remote.calls import LoadedTurn
-from memcore.remote.connection import Connection
-from memcore.remote.requests import TIMEOUT_SECONDS, Address, Call, Result
-from memcore.telemetry.events import Event
+from memcore.remote.async_remote_memory import AsyncRemoteMemory, not_remote
+from memcore.remote.connection import BlockingConnection, Connection
+from memcore.remote.requests import TIMEOUT_SECONDS, Address
 
-_log = logging.getLogger(__name__)
-
-
-#: What only a process with the broker's and the ledger's addresses can do, and what to use instead.
-NOT_REMOTE = {
-    "client": "jobs have endpoints of their own over HTTP: POST /v1/runs/RUN/undo undoes a run, and /docs shows all",
-    "add": "what became of messages is not told over HTTP: send turns with extract_turn, and load_turn finds it",
-    "mem0": "a mem0.Memory opens the store itself: use mem0's MemoryClient with this server's address and key",
-    "incognito": "a conversation that nothing writes down cannot leave its process: use Memory.from_environment()",
-}
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
-def not_remote(name: str) -> MemoryCapabilityError:
-    """Return the error of a call that HTTP has no request for."""
-    return MemoryCapabilityError(f"{name}: {NOT_REMOTE[name]}")
+def blocking(
+    call: Callable[Concatenate[Any, Given], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[Any, Given], Result]:
+    """Return a call of AsyncRemoteMemory as one that blocks."""
+
+    @wraps(call)
+    def run(self: "RemoteMemory", /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        return _result(call(self._awaited, *args, **kwargs))  # a method of RemoteMemory
+
+    return run
 
 
-#: Looks for the memory of a later writer of the same key, before a put counts as failed: for half a minute. That one
-#: may wait for its worker, and its job be tried again after 2, 4 and 8 seconds.
-LOOKS = 600
-
-#: What an engine sends without waiting for it.
-Sent = Literal["trace", "turn", "end", "application"]
-
-
-def report_lost(what: Sent, error: MemoryError, agent_id: str) -> None:
-    """Log that something was not sent, and the engine goes on; the error's class alone."""
-    _log.warning(Event.MEMORY_REMOTE_LOST, extra={"what": what, "agent_id": agent_id, "error": type(error).__name__})
+def _result(work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of a coroutine that waits for nothing, as all over a BlockingConnection."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+    raise AssertionError("a blocking call waits for an event loop")
 
 
 class RemoteMemory:
@@ -95,8 +68,7 @@ class RemoteMemory:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
-        self._new_key = new_key
-        self._monotonic = monotonic
+        self._awaited = AsyncRemoteMemory(BlockingConnection(connection), new_key=new_key, monotonic=monotonic)
 
     @classmethod
     def connect(cls, url: str, *, key: str | None = None, timeout_seconds: float = TIMEOUT_SECONDS) -> Self:
@@ -108,232 +80,38 @@ class RemoteMemory:
         """Raise MemoryCapabilityError: there is no client beneath."""
         raise not_remote("client")
 
-    def store(self, agent_id: str, content: str, *, wait: bool = False, **fields: Unpack[StoreFields]) -> StoreReceipt:
-        """See Memory.store."""
-        receipt = self._send(calls.store(agent_id, content, fields, key=self._new_key()))
-        return self._awaited(receipt) if wait else receipt
-
-    def store_many(
-        self,
-        agent_id: str,
-        memories: Iterable[str | MemoryStoreRequest | Mapping[str, Any]],
-        *,
-        wait: bool = False,
-        **fields: Unpack[StoreFields],
-    ) -> StoreReceipt:
-        """See Memory.store_many."""
-        requests = calls.store_many(agent_id, memories, fields, key=self._new_key())
-        receipt = calls.joined([self._send(each) for each in requests])
-        return self._awaited(receipt) if wait else receipt
-
-    def search(
-        self, agent_id: str, text: str | None = None, **filters: Unpack[SearchFields]
-    ) -> tuple[MemoryEntry, ...]:
-        """See Memory.search."""
-        return self._send(calls.search(agent_id, text, filters))
-
-    def ask(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> Answer:
-        """See Memory.ask."""
-        return self._send(calls.ask(agent_id, question, fields))
+    store = blocking(AsyncRemoteMemory.store)
+    store_many = blocking(AsyncRemoteMemory.store_many)
+    search = blocking(AsyncRemoteMemory.search)
+    ask = blocking(AsyncRemoteMemory.ask)
+    get = blocking(AsyncRemoteMemory.get)
+    get_by_key = blocking(AsyncRemoteMemory.get_by_key)
+    list = blocking(AsyncRemoteMemory.list)
+    namespaces = blocking(AsyncRemoteMemory.namespaces)
+    count = blocking(AsyncRemoteMemory.count)
+    put = blocking(AsyncRemoteMemory.put)
+    update = blocking(AsyncRemoteMemory.update)
+    forget = blocking(AsyncRemoteMemory.forget)
+    history = blocking(AsyncRemoteMemory.history)
+    prepare = blocking(AsyncRemoteMemory.prepare)
+    tools = blocking(AsyncRemoteMemory.tools)
+    call_tool = blocking(AsyncRemoteMemory.call_tool)
+    load_turn = blocking(AsyncRemoteMemory.load_turn)
+    set_recall = blocking(AsyncRemoteMemory.set_recall)
+    conversation_status = blocking(AsyncRemoteMemory.conversation_status)
+    distill = blocking(AsyncRemoteMemory.distill)
+    applied = blocking(AsyncRemoteMemory.applied)
+    extract_turn = blocking(AsyncRemoteMemory.extract_turn)
+    end_conversation = blocking(AsyncRemoteMemory.end_conversation)
+    add = blocking(AsyncRemoteMemory.add)
+    mem0 = blocking(AsyncRemoteMemory.mem0)
+    wait = blocking(AsyncRemoteMemory.wait)
+    close = blocking(AsyncRemoteMemory.close)
 
     def ask_stream(self, agent_id: str, question: str, **fields: Unpack[AskFields]) -> Iterator[AskEvent]:
         """See Memory.ask_stream; the parts are read to their end. MemoryConnectionError where they break off."""
         events = self._connection.events(calls.ask_stream(agent_id, question, fields))
         return (part for name, given in events if (part := calls.part_of(name, given)) is not None)
-
-    def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        """See Memory.get."""
-        call = calls.get(agent_id, memory_id)
-        return None if call is None else self._send(call)
-
-    def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> MemoryEntry | None:
-        """See Memory.get_by_key."""
-        page = self.list(agent_id, keys=[key], namespaces=[namespace])
-        return page.entries[-1] if page.entries else None
-
-    def list(
-        self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
-    ) -> MemoryPage:
-        """See Memory.list."""
-        call = calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters)
-        return MemoryPage(entries=(), cursor=None) if call is None else self._send(call)
-
-    def namespaces(self, agent_id: str) -> tuple[str, ...]:
-        """See Memory.namespaces."""
-        return self._send(calls.namespaces(agent_id))
-
-    def count(self, agent_id: str, *, category: str | None = None) -> int:
-        """See Memory.count."""
-        return self._send(calls.count(agent_id, category=category))
-
-    def put(self, agent_id: str, content: str, *, only_new: bool = False, **fields: Unpack[StoreFields]) -> MemoryEntry:
-        """Store a memory, wait until it can be found, and return it as it is found from here on."""
-        for place, each in enumerate(fields.get("supersedes", ())):
-            if self.get(agent_id, each) is None:
-                raise MemoryInputError(f"supersedes.{place}", "names no memory of this agent")
-        call = calls.store(agent_id, content, fields, key=self._new_key(), only_new=only_new)
-        receipt = self._awaited(self._send(call))
-        key, namespace = fields.get("key"), fields.get("namespace", "default")
-        found = self.get(agent_id, receipt.memory_ids[0])
-        for _ in range(LOOKS):
-            if found is not None or key is None or only_new:
-                break
-            # A later version of the key took its place, or is on its way.
-            self._connection.sleep(POLL_SECONDS)
-            found = self.get_by_key(agent_id, key, namespace=namespace)
-        return require_entry(found, only_new=only_new)
-
-    def update(
-        self, agent_id: str, memory_id: str, *, expected: str | None = None, **fields: Unpack[UpdateFields]
-    ) -> MemoryEntry:
-        """See Memory.update."""
-        return self._send(calls.update(agent_id, memory_id, fields, expected=expected))
-
-    def forget(
-        self,
-        agent_id: str,
-        memory_ids: str | Collection[str] | None = None,
-        *,
-        everything: bool = False,
-        expected: str | None = None,
-        **filters: Unpack[ListFields],
-    ) -> ForgetReceipt:
-        """See Memory.forget."""
-        key = self._new_key()
-        call = calls.forget(agent_id, memory_ids, everything=everything, expected=expected, filters=filters, key=key)
-        return self._send(call)
-
-    def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
-        """See Memory.history."""
-        return self._send(calls.history(agent_id, memory_id))
-
-    def prepare(
-        self,
-        agent_id: str,
-        text: str,
-        *,
-        token_budget: int,
-        categories: Collection[str] | None = None,
-        require_all: bool = False,
-        time_zone: str | None = None,
-    ) -> PreparedMessages:
-        """See Memory.prepare."""
-        return self._send(
-            calls.prepare(
-                agent_id,
-                text,
-                token_budget=token_budget,
-                categories=categories,
-                require_all=require_all,
-                time_zone=time_zone,
-            )
-        )
-
-    def tools(self, agent_id: str | None = None, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
-        """See Memory.tools; the agent must be named."""
-        return self._send(calls.tools(agent_id, writes=writes))
-
-    def call_tool(
-        self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False
-    ) -> str:
-        """See Memory.call_tool."""
-        call = calls.call_tool(agent_id, name, arguments, writes=writes)
-        return self._send(call)
-
-    def load_turn(
-        self,
-        agent_id: str,
-        text: str,
-        *,
-        user_id: str | None = None,
-        session_id: str | None = None,
-        token_budget: int = TOKEN_BUDGET,
-        is_first_turn: bool | None = None,
-    ) -> LoadedTurn:
-        """Return what Memory.load_turn does, as ``messages()`` for a prompt, without the facts one by one."""
-        call = calls.load_turn(
-            agent_id,
-            text,
-            user_id=user_id,
-            session_id=session_id,
-            token_budget=token_budget,
-            is_first_turn=is_first_turn,
-        )
-        return self._send(call)
-
-    def set_recall(
-        self, agent_id: str, is_on: bool, *, user_id: str | None = None, session_id: str | None = None
-    ) -> None:
-        """See Memory.set_recall."""
-        self._send(calls.set_recall(agent_id, is_on=is_on, user_id=user_id, session_id=session_id))
-
-    def conversation_status(
-        self, agent_id: str, *, user_id: str | None = None, session_id: str | None = None
-    ) -> LayerCounts:
-        """See Memory.conversation_status."""
-        return self._send(calls.conversation_status(agent_id, user_id=user_id, session_id=session_id))
-
-    def distill(
-        self,
-        agent_id: str,
-        trace: ExecutionTrace | Mapping[str, Any],
-        *,
-        session_id: str | None = None,
-        project_id: str | None = None,
-    ) -> DistillReceipt | None:
-        """See Memory.distill."""
-        scope = {"session_id": session_id, "project_id": project_id}
-        call = calls.distill(agent_id, trace, scope=scope, key=self._new_key())
-        return self._unless_lost(call, "trace", agent_id)
-
-    def applied(
-        self, agent_id: str, skill_id: str, outcome: ApplicationOutcome, *, task_id: str | None = None
-    ) -> AppliedReceipt | None:
-        """See Memory.applied."""
-        call = calls.applied(agent_id, skill_id, outcome, task_id=task_id, key=self._new_key())
-        return self._unless_lost(call, "application", agent_id)
-
-    def extract_turn(
-        self,
-        agent_id: str,
-        *,
-        session_id: str,
-        user_text: str,
-        assistant_text: str = "",
-        user_id: str | None = None,
-        turn: str | None = None,
-        at: datetime | None = None,
-    ) -> TurnReceipt | None:
-        """See Memory.extract_turn."""
-        fields = {
-            "session_id": session_id,
-            "user_text": user_text,
-            "assistant_text": assistant_text,
-            "user_id": user_id,
-            "turn": turn,
-            "at": at,
-        }
-        call = calls.extract_turn(agent_id, fields, key=self._new_key())
-        return self._unless_lost(call, "turn", agent_id)
-
-    def end_conversation(
-        self, agent_id: str, *, session_id: str, user_id: str | None = None, at: datetime | None = None
-    ) -> JobReceipt | None:
-        """See Memory.end_conversation."""
-        call = calls.end_conversation(agent_id, session_id=session_id, user_id=user_id, at=at, key=self._new_key())
-        return self._unless_lost(call, "end", agent_id)
-
-    def add(
-        self,
-        messages: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        *,
-        agent_id: str,
-        user_id: str | None = None,
-        session_id: str | None = None,
-        timeout_seconds: float = WAIT_SECONDS,
-    ) -> NoReturn:
-        """Raise MemoryCapabilityError: HTTP does not say what became of messages."""
-        raise not_remote("add")
 
     def in_mode(self, mode: MemoryMode | str) -> Self:
         """Return this object for ``local`` and ``synced``. Raises MemoryCapabilityError for ``incognito``."""
@@ -341,52 +119,8 @@ class RemoteMemory:
             raise not_remote("incognito")
         return self
 
-    def mem0(self, agent_id: str) -> NoReturn:
-        """Raise MemoryCapabilityError: a mem0.Memory opens the store itself."""
-        raise not_remote("mem0")
-
-    def wait(self, jobs: Jobs, *, timeout_seconds: float = WAIT_SECONDS) -> tuple[JobStatus, ...]:
-        """See Memory.wait; what is waited for are receipts of this object, or the ids of operations."""
-        pending = PendingJobs(job_ids_of(jobs), timeout_seconds=timeout_seconds, clock=self._monotonic)
-        ended = list[JobStatus]()
-        while pending.waiting:
-            statuses = [self._send(calls.operation(each)) for each in pending.waiting]
-            ended += pending.mark_finished([each for each in statuses if each.is_finished])
-            if pending.waiting:
-                self._connection.sleep(pending.poll_delay())
-        return tuple(ended)
-
-    def close(self) -> None:
-        """Close the connections; a call opens them again."""
-        self._connection.close()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
         self.close()
-
-    def _send(self, call: Call[Result]) -> Result:
-        return self._connection.send(call)
-
-    def _unless_lost(self, call: Call[Result], what: Sent, agent_id: str) -> Result | None:
-        """Return what was sent; None, with a warning, when it could not be: no task of an engine fails for it."""
-        try:
-            return self._send(call)
-        except MemoryInputError:
-            raise
-        except MemoryError as error:
-            report_lost(what, error, agent_id)
-            return None
-
-    def _awaited(self, receipt: StoreReceipt) -> StoreReceipt:
-        return receipt.written(self.wait(receipt))
-
-
-def require_entry(found: MemoryEntry | None, *, only_new: bool) -> MemoryEntry:
-    """Return what was stored; MemoryStoreError when it is gone already, MemoryConflictError where it had to be new."""
-    if found is None and only_new:
-        raise MemoryConflictError("key: another writer was first")
-    if found is None:
-        raise MemoryStoreError("the memory was removed by somebody else at the same moment")
-    return found

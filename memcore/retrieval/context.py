@@ -1,32 +1,23 @@
 """Context injection: the pipeline from a question to the messages of a prompt."""
 
 import logging
-from collections.abc import Sequence
-from typing import Final, Self
+from typing import Final, Self, Unpack
 
-from memcore.backends.protocol import FactStoreProvider, MemoryBackend
+from memcore.backends.protocol import MemoryBackend
 from memcore.clock import Clock, utc_now
-from memcore.config.organization import ExtendedStoreConfig
 from memcore.config.policy import Policy
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.event_loop import LoopThread
 from memcore.models.execution import ChatMessage, ToolDefinition
 from memcore.models.memory import MemoryCategory, require_agent_id
-from memcore.retrieval.filters import MemoryFilterStrategy
 from memcore.retrieval.formatting import away_notice, format_fitting
-from memcore.retrieval.pipeline import MemoryPipeline, parts_of
+from memcore.retrieval.pipeline import MemoryPipeline, PipelineParts, parts_of
 from memcore.retrieval.protocol import (
     Degrading,
-    HierarchicalRetriever,
-    Reranker,
     Source,
     TokenEstimator,
     noting_degraded,
 )
-from memcore.retrieval.ranking import (
-    Similarity,
-)
-from memcore.retrieval.sources import SharedSearch
 from memcore.retrieval.usage import QueryRecorder, UseRecorder
 from memcore.telemetry.events import Event
 
@@ -61,36 +52,10 @@ class ContextInjectionStrategy:
         *,
         backend: MemoryBackend,
         config: MemoryRetrievalConfig,
-        shared_store: SharedSearch | None = None,
-        token_estimator: TokenEstimator | None = None,
-        memory_filter: MemoryFilterStrategy | None = None,
-        hierarchical_retriever: HierarchicalRetriever | None = None,
-        reranker: Reranker | None = None,
-        core_policies: Sequence[str] = (),
-        organisation: FactStoreProvider | None = None,
-        max_facts: int = ExtendedStoreConfig().max_retrieved_per_query,
-        similarity_fn: Similarity | None = None,
-        use_recorder: UseRecorder | None = None,
-        query_recorder: QueryRecorder | None = None,
-        clock: Clock = utc_now,
+        **parts: Unpack[PipelineParts],
     ) -> None:
         self._config = config
-        self._pipeline = MemoryPipeline(
-            backend=backend,
-            config=config,
-            shared_store=shared_store,
-            token_estimator=token_estimator,
-            memory_filter=memory_filter,
-            hierarchical_retriever=hierarchical_retriever,
-            reranker=reranker,
-            core_policies=core_policies,
-            organisation=organisation,
-            max_facts=max_facts,
-            similarity_fn=similarity_fn,
-            use_recorder=use_recorder,
-            query_recorder=query_recorder,
-            clock=clock,
-        )
+        self._pipeline = MemoryPipeline(backend=backend, config=config, **parts)
 
     @classmethod
     def from_policy(

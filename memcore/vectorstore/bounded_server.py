@@ -1,13 +1,23 @@
 """HTTP connections with limits: seconds for headers and for a body, bytes of headers, and connections at once.
 
 Uvicorn waits without end for the rest of a request; a few thousand half-sent ones would hold every file that a process
-may open. The store server and ``memtend serve`` both use this protocol.
+may open. The store server and ``memtend serve`` both are served so.
 """
 
+import asyncio
+import contextlib
+import os
 import resource
+import signal
+import socket
+import sys
 from asyncio import TimerHandle, Transport
+from collections.abc import Generator
 from http import HTTPStatus
+from types import FrameType
+from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 #: Seconds from the first byte of a request, or from the connection, to the end of its headers.
@@ -93,3 +103,67 @@ class BoundedProtocol(HttpToolsProtocol):
             head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: text/plain\r\nconnection: close\r\n"
             self.transport.write(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
         self.transport.close()
+
+
+#: Connections that wait to be accepted, as while a call of the engine runs.
+_BACKLOG = 512
+
+#: Seconds between two looks at the clock, for the date in answers.
+_TICK_SECONDS = 1.0
+
+
+async def serve(app: Any, listener: socket.socket, *, name: str, stopping: asyncio.Event, **how: Any) -> None:
+    """Serve an app until a signal comes, and print ``NAME.ready url=... pid=...`` when it answers.
+
+    ``stopping`` is set then; ``how`` has what else uvicorn.Config takes.
+    """
+    config = uvicorn.Config(
+        app,
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        backlog=_BACKLOG,
+        **how,
+    )
+    listener.listen(_BACKLOG)
+    await _Server(config, name, stopping).serve(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, with exit code 0 after a signal and a line when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, name: str, stopping: asyncio.Event) -> None:
+        super().__init__(config)
+        self._name = name
+        self._stopping = stopping
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        # The original raises the signal again at the end, which would turn a clean stop into a death by signal.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._stopping.set()
+
+    async def main_loop(self) -> None:
+        # The original looks ten times a second whether it should end.
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started and sockets:
+            host, port = sockets[0].getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            # Into a log on a full disk: saying it is no reason to end.
+            with contextlib.suppress(OSError):
+                sys.stdout.write(f"{self._name}.ready url=http://{shown}:{port} pid={os.getpid()}\n")
+                sys.stdout.flush()

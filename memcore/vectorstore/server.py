@@ -14,20 +14,16 @@ import argparse
 import asyncio
 import contextlib
 import logging
-import os
-import signal
 import socket
 import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from types import FrameType
 
-import uvicorn
 import uvloop
 
 from memcore.errors import MemoryConfigError, MemoryDiskFullError
 from memcore.vectorstore.app import build_app
-from memcore.vectorstore.bounded_server import BoundedProtocol
+from memcore.vectorstore.bounded_server import serve
 from memcore.vectorstore.collection import owned
 from memcore.vectorstore.store import Store
 
@@ -39,9 +35,6 @@ EXIT_DISK_FULL = 1
 
 #: Seconds that requests under way get at shutdown before their connections are closed.
 _GRACE_SECONDS = 20
-
-#: Connections that wait to be accepted while an engine call runs.
-_BACKLOG = 512
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,58 +88,8 @@ def _bound(port: int) -> Generator[socket.socket]:
 
 
 async def _serve(data: Path, listener: socket.socket, api_key: str) -> None:
-    config = uvicorn.Config(
-        build_app(Store(data), api_key=api_key),
-        http=BoundedProtocol,
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        backlog=_BACKLOG,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-    )
-    listener.listen(_BACKLOG)
-    await _Server(config).serve(sockets=[listener])
-
-
-#: Seconds between two looks at the clock, for the date in answers.
-_TICK_SECONDS = 1.0
-
-
-class _Server(uvicorn.Server):
-    """Uvicorn, with exit code 0 after a signal and a line when it is ready."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._is_ending = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        # the original raises the signal again at the end, which would turn a clean stop into a death by signal
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        yield
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
-        self._is_ending.set()
-
-    async def main_loop(self) -> None:
-        # The original looks ten times a second whether it should end.
-        while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_ending.wait(), _TICK_SECONDS)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        if self.started and sockets:
-            host, port = sockets[0].getsockname()
-            # To a log on a full disk: saying it is no reason to end.
-            with contextlib.suppress(OSError):
-                sys.stdout.write(f"store.ready url=http://{host}:{port} pid={os.getpid()}\n")
-                sys.stdout.flush()
+    app = build_app(Store(data), api_key=api_key)
+    await serve(app, listener, name="store", stopping=asyncio.Event(), timeout_graceful_shutdown=_GRACE_SECONDS)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import inspect
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, wraps
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from memcore.ledger.ledger import Ledger
     from memcore.ledger.work_items import WorkItem
     from memcore.service import MemoryService
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,11 @@ class Command:
                 yield service, runner
             finally:
                 runner.run(service.close())
+
+    def run(self, call: "Callable[[MemoryService], Coroutine[Any, Any, Result]]") -> Result:
+        """Return the result of one call of the company's memory service."""
+        with self.service() as (service, runner):
+            return runner.run(call(service))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
 from fastapi import Depends, Path, Request
@@ -28,9 +28,6 @@ from ops.http.problems import (
 )
 
 __all__ = ["Authenticate", "Caller", "Callers", "CurrentCaller", "ReadAgent", "Verb", "WriteAgent", "agent_for"]
-
-if TYPE_CHECKING:
-    from ops.http.context import CompanyService, ServeContext
 
 #: How long a key is believed after the ledger was asked, in seconds: so long a revoked one may still be used.
 CACHE_SECONDS = 5.0
@@ -279,12 +276,6 @@ async def current_caller(request: Request) -> Caller:
 
 #: The caller of a route.
 CurrentCaller = Annotated[Caller, Depends(current_caller)]
-
-
-async def company_service(request: Request, caller: CurrentCaller) -> "CompanyService":
-    """Return the service of the caller's company, connected; a dependency."""
-    serving: ServeContext = request.app.state.serving
-    return await serving.service(caller.company)
 
 
 def agent_for(verb: Verb) -> Callable[..., Awaitable[str]]:

@@ -27,7 +27,7 @@ from memcore.memory.async_memory import AsyncMemory, memory_over
 from memcore.memory.reader import open_shared_backend
 from memcore.service import MemoryService
 from memcore.service.resources import ServiceResources
-from ops.http.access import Callers, company_service
+from ops.http.access import Callers, CurrentCaller
 from ops.http.limits import BURST, MAX_BODY_BYTES, RATE_PER_SECOND, RateLimiter
 from ops.http.operations import Operations
 from ops.metrics.collector import Collector
@@ -241,6 +241,12 @@ async def serving(request: Request) -> ServeContext:
 
 #: The context of a route.
 Serving = Annotated[ServeContext, Depends(serving)]
+
+
+async def company_service(serving: Serving, caller: CurrentCaller) -> CompanyService:
+    """Return the service of the caller's company, connected; a dependency."""
+    return await serving.service(caller.company)
+
 
 #: The connected service of the caller's company.
 Service = Annotated[CompanyService, Depends(company_service)]

@@ -8,21 +8,18 @@ import asyncio
 import contextlib
 import ipaddress
 import os
-import signal
 import socket
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from types import FrameType
 
-import uvicorn
 import uvloop
 
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.operational import report_error
 from memcore.telemetry import tracing
-from memcore.vectorstore.bounded_server import BoundedProtocol
+from memcore.vectorstore.bounded_server import serve
 from ops.http.app import create_app
 from ops.http.context import ServeContext, ServeOptions
 from ops.http.limits import BURST, RATE_PER_SECOND
@@ -33,9 +30,6 @@ HOST, PORT = "127.0.0.1", 8321
 
 #: Seconds that requests under way get at shutdown before their connections are closed.
 _GRACE_SECONDS = 10
-
-#: Connections that wait to be accepted.
-_BACKLOG = 512
 
 #: Seconds that a connection is kept open between two requests: longer than most clients keep theirs.
 _KEEP_ALIVE_SECONDS = 75
@@ -82,21 +76,15 @@ def run(settings: Settings, listen: Listen) -> None:
 
 
 async def _serve(context: ServeContext, listener: socket.socket) -> None:
-    config = uvicorn.Config(
+    await serve(
         create_app(context),
-        http=BoundedProtocol,
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        log_level="warning",
-        access_log=False,
+        listener,
+        name="serve",
+        stopping=context.stopping,
         server_header=False,
-        backlog=_BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    listener.listen(_BACKLOG)
-    await _Server(config, context.stopping).serve(sockets=[listener])
 
 
 @contextlib.contextmanager
@@ -114,46 +102,6 @@ def _bound(listen: Listen) -> Generator[socket.socket]:
         except OSError as error:
             raise MemoryConfigError(f"cannot listen on {listen.host} port {listen.port}: {error.strerror}") from None
         yield listener
-
-
-#: Seconds between two looks at the clock, for the date in answers.
-_TICK_SECONDS = 1.0
-
-
-class _Server(uvicorn.Server):
-    """Uvicorn, with exit code 0 after a signal and a line when it is ready."""
-
-    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
-        super().__init__(config)
-        self._stopping = stopping
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        # The original raises the signal again at the end, which would turn a clean stop into a death by signal.
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        yield
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
-        self._stopping.set()
-
-    async def main_loop(self) -> None:
-        # The original looks ten times a second whether it should end.
-        while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        if self.started and sockets:
-            host, port = sockets[0].getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
-            # Into a log on a full disk: saying it is no reason to end.
-            with contextlib.suppress(OSError):
-                sys.stdout.write(f"serve.ready url=http://{shown}:{port} pid={os.getpid()}\n")
-                sys.stdout.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

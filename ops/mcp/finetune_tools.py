@@ -9,13 +9,15 @@ from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import ValidatedModel
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import Key
-from ops.mcp.operator_tools import DestructiveTool, Done, Facts, NoArguments, OperatorTool, PlainTool
+from ops.mcp.operator_tools import Done, Facts, NoArguments, ToolList
 
 if TYPE_CHECKING:
     from memcore.service import MemoryService
 
 #: Most rows of a page, and how many there are when the caller does not say.
 _MAX_ROWS, _ROWS = 200, 50
+
+TOOLS = ToolList()
 
 
 class RunArguments(ValidatedModel):
@@ -43,45 +45,63 @@ class CheckpointArguments(ValidatedModel):
     checkpoint_id: Key = Field(description="A checkpoint's id.")
 
 
-async def _start(service: "MemoryService", plan: FineTunePlan) -> Facts:
+@TOOLS.plain("admin", is_read_only=False, is_idempotent=False)
+async def start_fine_tune(service: "MemoryService", plan: FineTunePlan) -> Facts:
+    """Queue a fine-tune run of the embedder; one of a company is active at a time."""
     return _run_facts(await service.finetune.start_fine_tune(plan))
 
 
-async def _resume(service: "MemoryService", asked: RunArguments) -> Facts:
+@TOOLS.plain("admin", is_read_only=False, is_idempotent=False)
+async def resume_fine_tune(service: "MemoryService", asked: RunArguments) -> Facts:
+    """Let a failed or cancelled fine-tune run go on behind the stages that it has finished."""
     return _run_facts(await service.finetune.resume_fine_tune(asked.run_id))
 
 
-async def _status(service: "MemoryService", asked: StatusArguments) -> Facts:
+@TOOLS.plain("admin")
+async def get_fine_tune_status(service: "MemoryService", asked: StatusArguments) -> Facts:
+    """Show how far a fine-tune run is: the active one, or the one named."""
     return (await service.finetune.get_fine_tune_status(asked.run_id)).model_dump(mode="json")
 
 
-async def _cancel(service: "MemoryService", _asked: NoArguments, confirmation: Confirmation) -> Done:
+@TOOLS.destructive("admin", is_idempotent=True)
+async def cancel_fine_tune(service: "MemoryService", _asked: NoArguments, confirmation: Confirmation) -> Done:
+    """End the active fine-tune run; what its finished stages made stays for a resume."""
     run_id = await service.finetune.cancel_fine_tune(confirmation)
     return Done(facts={"cancelled_run_id": run_id}, target_id=run_id)
 
 
-async def _preflight(service: "MemoryService", plan: FineTunePlan) -> Facts:
+@TOOLS.plain("admin")
+async def run_preflight(service: "MemoryService", plan: FineTunePlan) -> Facts:
+    """Check whether a fine-tune run of a plan could go well on this machine; nothing is started."""
     found = await service.finetune.run_preflight(plan)
     return {**found.model_dump(mode="json"), "can_proceed": found.can_proceed}
 
 
-async def _runs(service: "MemoryService", asked: PageArguments) -> Facts:
+@TOOLS.plain("admin")
+async def list_runs(service: "MemoryService", asked: PageArguments) -> Facts:
+    """List fine-tune runs, newest first."""
     found, total = await service.finetune.list_runs(limit=asked.limit, offset=asked.offset)
     return {"items": [_run_facts(run) for run in found], "total": total}
 
 
-async def _embedder(service: "MemoryService", _asked: NoArguments) -> Facts:
+@TOOLS.plain("admin")
+async def get_active_embedder(service: "MemoryService", _asked: NoArguments) -> Facts:
+    """Show the embedder that serves now."""
     return (await service.finetune.get_active_embedder()).model_dump(mode="json")
 
 
-async def _rollback(service: "MemoryService", asked: CheckpointArguments, confirmation: Confirmation) -> Done:
+@TOOLS.destructive("admin")
+async def rollback_checkpoint(service: "MemoryService", asked: CheckpointArguments, confirmation: Confirmation) -> Done:
+    """Begin to switch back to what served before; the id must be that of what is kept."""
     pointer = await service.finetune.rollback_checkpoint(asked.checkpoint_id, confirmation)
     from ops.http.operators import ServingView  # noqa: PLC0415  # see _run_facts
 
     return Done(facts=ServingView.of(pointer).model_dump(mode="json"), target_id=asked.checkpoint_id)
 
 
-async def _delete(service: "MemoryService", asked: CheckpointArguments, confirmation: Confirmation) -> Done:
+@TOOLS.destructive("admin")
+async def delete_checkpoint(service: "MemoryService", asked: CheckpointArguments, confirmation: Confirmation) -> Done:
+    """Delete a checkpoint and its files; refused for one that serves, is filled, or is kept."""
     gone = await service.finetune.delete_checkpoint(asked.checkpoint_id, confirmation)
     from ops.http.operators import CheckpointView  # noqa: PLC0415  # see _run_facts
 
@@ -93,73 +113,3 @@ def _run_facts(run: FineTuneRun) -> Facts:
     from ops.http.operators import FineTuneRunView  # noqa: PLC0415  # see above
 
     return FineTuneRunView.of(run).model_dump(mode="json")
-
-
-TOOLS: tuple[OperatorTool, ...] = (
-    PlainTool(
-        name="start_fine_tune",
-        description="Queue a fine-tune run of the embedder; one of a company is active at a time.",
-        verb="admin",
-        arguments=FineTunePlan,
-        run=_start,
-        is_read_only=False,
-        is_idempotent=False,
-    ),
-    PlainTool(
-        name="resume_fine_tune",
-        description="Let a failed or cancelled fine-tune run go on behind the stages that it has finished.",
-        verb="admin",
-        arguments=RunArguments,
-        run=_resume,
-        is_read_only=False,
-        is_idempotent=False,
-    ),
-    PlainTool(
-        name="get_fine_tune_status",
-        description="Show how far a fine-tune run is: the active one, or the one named.",
-        verb="admin",
-        arguments=StatusArguments,
-        run=_status,
-    ),
-    DestructiveTool(
-        name="cancel_fine_tune",
-        description="End the active fine-tune run; what its finished stages made stays for a resume.",
-        verb="admin",
-        run=_cancel,
-        is_idempotent=True,
-    ),
-    PlainTool(
-        name="run_preflight",
-        description="Check whether a fine-tune run of a plan could go well on this machine; nothing is started.",
-        verb="admin",
-        arguments=FineTunePlan,
-        run=_preflight,
-    ),
-    PlainTool(
-        name="list_runs",
-        description="List fine-tune runs, newest first.",
-        verb="admin",
-        arguments=PageArguments,
-        run=_runs,
-    ),
-    PlainTool(
-        name="get_active_embedder",
-        description="Show the embedder that serves now.",
-        verb="admin",
-        run=_embedder,
-    ),
-    DestructiveTool(
-        name="rollback_checkpoint",
-        description="Begin to switch back to what served before; the id must be that of what is kept.",
-        verb="admin",
-        arguments=CheckpointArguments,
-        run=_rollback,
-    ),
-    DestructiveTool(
-        name="delete_checkpoint",
-        description="Delete a checkpoint and its files; refused for one that serves, is filled, or is kept.",
-        verb="admin",
-        arguments=CheckpointArguments,
-        run=_delete,
-    ),
-)

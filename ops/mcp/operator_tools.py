@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from mcp import types
 
@@ -67,7 +67,7 @@ class PlainTool:
     name: str
     description: str
     verb: VerbName
-    arguments: type[ValidatedModel] = NoArguments
+    arguments: type[ValidatedModel]
     run: Callable[["MemoryService", Any], Awaitable[Facts]]
     is_read_only: bool = True
     is_idempotent: bool = True
@@ -83,12 +83,35 @@ class DestructiveTool:
     name: str
     description: str
     verb: VerbName
-    arguments: type[ValidatedModel] = NoArguments
+    arguments: type[ValidatedModel]
     run: Callable[["MemoryService", Any, Confirmation], Awaitable[Done]]
     is_idempotent: bool = False
 
 
 OperatorTool = PlainTool | DestructiveTool
+
+#: A function that carries out a tool: its name and docstring are the tool's, as is the type of its second argument.
+_Run = TypeVar("_Run", bound=Callable[..., Awaitable[Any]])
+
+
+class ToolList(list[OperatorTool]):
+    """Tools, each declared on the function that carries it out."""
+
+    def plain(self, verb: VerbName, *, is_read_only: bool = True, is_idempotent: bool = True) -> Callable[[_Run], _Run]:
+        """Declare a PlainTool."""
+        return self._declare(PlainTool, verb=verb, is_read_only=is_read_only, is_idempotent=is_idempotent)
+
+    def destructive(self, verb: VerbName, *, is_idempotent: bool = False) -> Callable[[_Run], _Run]:
+        """Declare a DestructiveTool."""
+        return self._declare(DestructiveTool, verb=verb, is_idempotent=is_idempotent)
+
+    def _declare(self, kind: type[OperatorTool], **fields: Any) -> Callable[[_Run], _Run]:
+        def declare(run: _Run) -> _Run:
+            _, arguments, *_ = run.__annotations__.values()
+            self.append(kind(name=run.__name__, description=run.__doc__ or "", arguments=arguments, run=run, **fields))
+            return run
+
+        return declare
 
 
 @dataclass(frozen=True, kw_only=True)

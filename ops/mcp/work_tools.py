@@ -13,7 +13,7 @@ from memcore.models.memory import AgentId, Key, StoredKey
 from memcore.service.approvals import ApprovalDetail, ApprovalInfo
 from memcore.service.dead_letters import DeadLetterInfo
 from memcore.service.runs import RunInfo
-from ops.mcp.operator_tools import DestructiveTool, Done, Facts, OperatorTool, PlainTool
+from ops.mcp.operator_tools import Done, Facts, ToolList
 
 if TYPE_CHECKING:
     from memcore.service import MemoryService
@@ -23,6 +23,8 @@ _MAX_ROWS, _ROWS, _MAX_JOBS = 100, 20, 100
 
 #: Groups of a held run's plan that are shown.
 _GROUPS = 10
+
+TOOLS = ToolList()
 
 _Limit = Annotated[int, Field(ge=1, le=_MAX_ROWS, description="Most rows, newest first.")]
 
@@ -80,12 +82,16 @@ class ReplayArguments(ValidatedModel):
     job_ids: tuple[Key, ...] = Field(min_length=1, max_length=_MAX_JOBS, description="Ids from list_dead_letters.")
 
 
-async def _runs(service: "MemoryService", asked: RunsArguments) -> Facts:
+@TOOLS.plain("read")
+async def list_maintenance_runs(service: "MemoryService", asked: RunsArguments) -> Facts:
+    """List runs over agents' memories (maintenance, undo, restore, remove), newest first."""
     found = await service.runs.list(agent_id=asked.agent_id, state=asked.state, limit=asked.limit)
     return {"items": [RunInfo.of(run).model_dump(mode="json") for run in found]}
 
 
-async def _run(service: "MemoryService", asked: RunArguments) -> Facts:
+@TOOLS.plain("read")
+async def show_maintenance_run(service: "MemoryService", asked: RunArguments) -> Facts:
+    """Show a run: its state, its counts, the ids that it moved; of a held run its plan."""
     detail = await service.runs.detail(asked.run_id)
     entries = [entry.model_dump(mode="json") for entry in detail.entries]
     run = RunInfo.of(detail.run).model_dump(mode="json")
@@ -97,54 +103,76 @@ async def _run(service: "MemoryService", asked: RunArguments) -> Facts:
     return {**facts, "items": entries}
 
 
-async def _plan(service: "MemoryService", asked: PlanArguments) -> Facts:
+@TOOLS.plain("read")
+async def plan_maintenance(service: "MemoryService", asked: PlanArguments) -> Facts:
+    """Show what a maintenance run would do to an agent now; nothing is written."""
     return (await service.runs.plan(asked.agent_id)).model_dump(mode="json")
 
 
-async def _undo(service: "MemoryService", asked: RunArguments, confirmation: Confirmation) -> Done:
+@TOOLS.destructive("maintain", is_idempotent=True)
+async def undo_maintenance_run(service: "MemoryService", asked: RunArguments, confirmation: Confirmation) -> Done:
+    """Undo a run: what it removed returns, what it made goes. An undo can be undone."""
     receipt = await service.runs.undo(asked.run_id, by=confirmation.actor, reason=confirmation.reason)
     return Done(facts={"undo_run_id": receipt.job_id}, target_id=asked.run_id)
 
 
-async def _release(service: "MemoryService", asked: ReleaseArguments, confirmation: Confirmation) -> Done:
+@TOOLS.destructive("maintain")
+async def release_maintenance_run(
+    service: "MemoryService", asked: ReleaseArguments, confirmation: Confirmation
+) -> Done:
+    """Let a held run do what its plan showed; see show_maintenance_run first."""
     released = await service.runs.release(
         asked.run_id, plan=asked.plan, by=confirmation.actor, reason=confirmation.reason
     )
     return Done(facts=released.model_dump(mode="json"), target_id=asked.run_id)
 
 
-async def _dismiss(service: "MemoryService", asked: RunArguments, confirmation: Confirmation) -> Done:
+@TOOLS.destructive("maintain")
+async def dismiss_maintenance_run(service: "MemoryService", asked: RunArguments, confirmation: Confirmation) -> Done:
+    """Decide against a held run: it removes nothing more."""
     run = await service.runs.dismiss(asked.run_id, by=confirmation.actor, reason=confirmation.reason)
     return Done(facts=RunInfo.of(run).model_dump(mode="json"), target_id=asked.run_id)
 
 
-async def _letters(service: "MemoryService", asked: LettersArguments) -> Facts:
+@TOOLS.plain("read")
+async def list_approvals(service: "MemoryService", asked: ApprovalsArguments) -> Facts:
+    """List proposals that wait for a person, and decided ones, newest first."""
+    found = await service.approvals.list(state=asked.state, limit=asked.limit)
+    return {"items": [ApprovalInfo.of(each).model_dump(mode="json") for each in found]}
+
+
+@TOOLS.plain("read")
+async def show_approval(service: "MemoryService", asked: ApprovalArguments) -> Facts:
+    """Show a proposal: its text, who proposed it, and what it changes."""
+    found = await to_thread(ApprovalDetail.of, await service.approvals.get(asked.approval_id))
+    return found.model_dump(mode="json")
+
+
+@TOOLS.destructive("approve")
+async def approve_proposal(service: "MemoryService", asked: ApprovalArguments, confirmation: Confirmation) -> Done:
+    """Approve a proposal and carry it out; a person must have read it."""
+    return _decided(await service.approvals.approve(asked.approval_id, _decision(confirmation)))
+
+
+@TOOLS.destructive("approve")
+async def reject_proposal(service: "MemoryService", asked: ApprovalArguments, confirmation: Confirmation) -> Done:
+    """Reject a proposal: nothing is published."""
+    return _decided(await service.approvals.reject(asked.approval_id, _decision(confirmation)))
+
+
+@TOOLS.plain("admin")
+async def list_dead_letters(service: "MemoryService", asked: LettersArguments) -> Facts:
+    """List jobs that were given up, newest first, and why; without the memories in them."""
     found = await service.dead_letters.list(limit=asked.limit)
     items = [DeadLetterInfo.of(letter).model_dump(mode="json") for letter in found]
     return {"items": items, "total": await service.dead_letters.count()}
 
 
-async def _replay(service: "MemoryService", asked: ReplayArguments, confirmation: Confirmation) -> Done:
+@TOOLS.destructive("admin")
+async def replay_dead_letters(service: "MemoryService", asked: ReplayArguments, confirmation: Confirmation) -> Done:
+    """Send given-up jobs again under their ids, once the cause is fixed."""
     sent = await service.dead_letters.replay(asked.job_ids, by=confirmation.actor, reason=confirmation.reason)
     return Done(facts={"replayed": sent}, target_id=", ".join(asked.job_ids) if sent else None)
-
-
-async def _approvals(service: "MemoryService", asked: ApprovalsArguments) -> Facts:
-    found = await service.approvals.list(state=asked.state, limit=asked.limit)
-    return {"items": [ApprovalInfo.of(each).model_dump(mode="json") for each in found]}
-
-
-async def _approval(service: "MemoryService", asked: ApprovalArguments) -> Facts:
-    found = await to_thread(ApprovalDetail.of, await service.approvals.get(asked.approval_id))
-    return found.model_dump(mode="json")
-
-
-async def _approve(service: "MemoryService", asked: ApprovalArguments, confirmation: Confirmation) -> Done:
-    return _decided(await service.approvals.approve(asked.approval_id, _decision(confirmation)))
-
-
-async def _reject(service: "MemoryService", asked: ApprovalArguments, confirmation: Confirmation) -> Done:
-    return _decided(await service.approvals.reject(asked.approval_id, _decision(confirmation)))
 
 
 def _decision(confirmation: Confirmation) -> Decision:
@@ -154,92 +182,3 @@ def _decision(confirmation: Confirmation) -> Decision:
 def _decided(approval: Approval) -> Done:
     # The decision itself has written the audit's line.
     return Done(facts=ApprovalInfo.of(approval).model_dump(mode="json"), target_id=approval.approval_id)
-
-
-TOOLS: tuple[OperatorTool, ...] = (
-    PlainTool(
-        name="list_maintenance_runs",
-        description="List runs over agents' memories (maintenance, undo, restore, remove), newest first.",
-        verb="read",
-        arguments=RunsArguments,
-        run=_runs,
-    ),
-    PlainTool(
-        name="show_maintenance_run",
-        description="Show a run: its state, its counts, the ids that it moved; of a held run its plan.",
-        verb="read",
-        arguments=RunArguments,
-        run=_run,
-    ),
-    PlainTool(
-        name="plan_maintenance",
-        description="Show what a maintenance run would do to an agent now; nothing is written.",
-        verb="read",
-        arguments=PlanArguments,
-        run=_plan,
-    ),
-    DestructiveTool(
-        name="undo_maintenance_run",
-        description="Undo a run: what it removed returns, what it made goes. An undo can be undone.",
-        verb="maintain",
-        arguments=RunArguments,
-        run=_undo,
-        is_idempotent=True,
-    ),
-    DestructiveTool(
-        name="release_maintenance_run",
-        description="Let a held run do what its plan showed; see show_maintenance_run first.",
-        verb="maintain",
-        arguments=ReleaseArguments,
-        run=_release,
-    ),
-    DestructiveTool(
-        name="dismiss_maintenance_run",
-        description="Decide against a held run: it removes nothing more.",
-        verb="maintain",
-        arguments=RunArguments,
-        run=_dismiss,
-    ),
-    PlainTool(
-        name="list_approvals",
-        description="List proposals that wait for a person, and decided ones, newest first.",
-        verb="read",
-        arguments=ApprovalsArguments,
-        run=_approvals,
-    ),
-    PlainTool(
-        name="show_approval",
-        description="Show a proposal: its text, who proposed it, and what it changes.",
-        verb="read",
-        arguments=ApprovalArguments,
-        run=_approval,
-    ),
-    DestructiveTool(
-        name="approve_proposal",
-        description="Approve a proposal and carry it out; a person must have read it.",
-        verb="approve",
-        arguments=ApprovalArguments,
-        run=_approve,
-    ),
-    DestructiveTool(
-        name="reject_proposal",
-        description="Reject a proposal: nothing is published.",
-        verb="approve",
-        arguments=ApprovalArguments,
-        run=_reject,
-    ),
-    PlainTool(
-        name="list_dead_letters",
-        description="List jobs that were given up, newest first, and why; without the memories in them.",
-        verb="admin",
-        arguments=LettersArguments,
-        run=_letters,
-    ),
-    DestructiveTool(
-        name="replay_dead_letters",
-        description="Send given-up jobs again under their ids, once the cause is fixed.",
-        verb="admin",
-        arguments=ReplayArguments,
-        run=_replay,
-    ),
-)

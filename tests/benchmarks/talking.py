@@ -161,7 +161,7 @@ class Talking:
         taken: list[float] = []
         for each in spoken(count):
             fields = {**each.fields, "session_id": f"later-{each.person}"}
-            payload = build_turn_payload(each.agent_id, company=self._company, turn=None, at=utc_now(), **fields)
+            payload = build_turn_payload(each.agent_id, company=self._company, now=utc_now(), **fields)
             begun = time.perf_counter()
             recorder.record(payload)
             taken.append((time.perf_counter() - begun) * 1e3)

@@ -100,9 +100,6 @@ WRITES: dict[str, Call] = {
     "conversation.change_state": lambda ledger, _, c: ledger.conversation.change_state(
         c, ADA, [f"fact of {COMPANY}"], to=FactState.FORGOTTEN, sources=list(FactState)
     ),
-    "conversation.reembed": lambda ledger, _, c: ledger.conversation.reembed(
-        c, ADA, {f"fact of {COMPANY}": VECTOR, "s-1": VECTOR}
-    ),
     "conversation.age": lambda ledger, clock, c: ledger.conversation.age(c, before=clock() + LATE),
     "crises.record": _crisis,
     "crises.expire": lambda ledger, clock, c: ledger.crises.expire(c, before=clock() + LATE),

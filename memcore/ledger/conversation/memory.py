@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -246,6 +246,14 @@ def _keep_newest(connection: Connection, company: str, owner: Owner, *, at: date
     connection.execute(update(rules).where(active, rules.c.rule_id.in_(beyond)).values(values))
 
 
+class Listed(TypedDict, total=False):
+    """Which page of an owner's: of these states, the active one when left out, after this id."""
+
+    states: Collection[FactState]
+    after: str
+    limit: int
+
+
 class ConversationMemory(Repository):
     """The tables of owners, facts, arcs and rules.
 
@@ -283,29 +291,13 @@ class ConversationMemory(Repository):
         query = select(facts).where(active).order_by(facts.c.created_at, facts.c.fact_id)
         return tuple(_searchable(Fact, row) for row in self._database.rows(query))
 
-    def facts(
-        self,
-        company: str,
-        owner: Owner,
-        *,
-        states: Collection[FactState] = (FactState.ACTIVE,),
-        after: str = "",
-        limit: int = MAX_PAGE,
-    ) -> tuple[Fact, ...]:
-        """Return a page of facts by id; ``after`` is the last id of the page before."""
-        return self._listed(Fact, facts, company, owner, states, after=after, limit=limit)
+    def facts(self, company: str, owner: Owner, **which: Unpack[Listed]) -> tuple[Fact, ...]:
+        """Return a page of facts by id."""
+        return self._listed(Fact, facts, company, owner, **which)
 
-    def rules(
-        self,
-        company: str,
-        owner: Owner,
-        *,
-        states: Collection[FactState] = (FactState.ACTIVE,),
-        after: str = "",
-        limit: int = MAX_PAGE,
-    ) -> tuple[ProfileRule, ...]:
+    def rules(self, company: str, owner: Owner, **which: Unpack[Listed]) -> tuple[ProfileRule, ...]:
         """Return a page of rules by id."""
-        return self._listed(ProfileRule, rules, company, owner, states, after=after, limit=limit)
+        return self._listed(ProfileRule, rules, company, owner, **which)
 
     def arcs(
         self, company: str, owner: Owner, *, since: datetime | None = None, limit: int = MAX_PAGE
@@ -322,17 +314,9 @@ class ConversationMemory(Repository):
         found = self._database.row(select(facts).where(_owned(facts, company, owner, fact_id=fact_id)))
         return None if found is None else _entry(Fact, found)
 
-    def listed_arcs(
-        self,
-        company: str,
-        owner: Owner,
-        *,
-        states: Collection[FactState] = (FactState.ACTIVE,),
-        after: str = "",
-        limit: int = MAX_PAGE,
-    ) -> tuple[Arc, ...]:
+    def listed_arcs(self, company: str, owner: Owner, **which: Unpack[Listed]) -> tuple[Arc, ...]:
         """Return a page of arcs by their sessions, without vectors."""
-        return self._listed(Arc, arcs, company, owner, states, after=after, limit=limit)
+        return self._listed(Arc, arcs, company, owner, **which)
 
     def find(self, company: str, key: str) -> tuple[tuple[Owner, Fact | ProfileRule | Arc], ...]:
         """Return what has this id, of any owner of a company, for the person who asks why.
@@ -367,15 +351,6 @@ class ConversationMemory(Repository):
             if count:
                 advance(connection, company, owner, at=now)
             return count
-
-    def reembed(self, company: str, owner: Owner, vectors: Mapping[str, Embedded]) -> None:
-        """Give facts and arcs new vectors, as another embedder makes them; the version moves on."""
-        with self._database.write() as connection:
-            advance(connection, company, owner, at=self._clock())
-            for key, embedded in sorted(vectors.items()):
-                for table in (facts, arcs):
-                    its = _owned(table, company, owner) & (table.c[_IDS[table]] == key)
-                    connection.execute(update(table).where(its).values(_vector_columns(embedded)))
 
     def counts(self, company: str, owner: Owner) -> LayerCounts:
         """Return how much of each layer an owner has."""
@@ -441,10 +416,10 @@ class ConversationMemory(Repository):
         table: Table,
         company: str,
         owner: Owner,
-        states: Collection[FactState],
         *,
-        after: str,
-        limit: int,
+        states: Collection[FactState] = (FactState.ACTIVE,),
+        after: str = "",
+        limit: int = MAX_PAGE,
     ) -> tuple[_Entry, ...]:
         key = table.c[_IDS[table]]
         which = _owned(table, company, owner) & table.c.state.in_([each.value for each in states]) & (key > after)

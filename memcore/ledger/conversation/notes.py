@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import select
 
@@ -15,76 +15,59 @@ from memcore.models.conversation import CrisisLogRecord, SessionFeedbackRecord
 MAX_PAGE = 500
 
 
-class CrisisLog(Records[CrisisLogRecord]):
+_Record = TypeVar("_Record", CrisisLogRecord, SessionFeedbackRecord)
+
+
+class _Notes(Records[_Record], Generic[_Record]):
+    """Records with one text each, which is packed."""
+
+    _page_size = MAX_PAGE
+    #: The field of the text.
+    _text: str
+
+    def record(self, company: str, record: _Record) -> bool:
+        """Keep a record once, and return whether it is new."""
+        row: Row = {"company": company, **record.model_dump(mode="python", exclude={self._text})}
+        body = pack("a record", {self._text: getattr(record, self._text)})
+        with self._database.write() as connection:
+            return insert_one(connection, self._table, row | {"body": body})
+
+    def page(
+        self,
+        company: str,
+        agent_id: str,
+        *,
+        subject: str | None = None,
+        before: _Record | None = None,
+        limit: int = MAX_PAGE,
+    ) -> tuple[_Record, ...]:
+        """Return an agent's records, or those of one subject, the newest first."""
+        query = select(self._table).where(equals(self._table, company=company, agent_id=agent_id))
+        if subject is not None:
+            query = query.where(self._table.c.subject == subject)
+        return self._page(query, before=before, limit=limit)
+
+    def expire(self, company: str, *, before: datetime) -> int:
+        """Delete the records from before then, and return how many."""
+        return self._delete(self._table.c.company == company, self._table.c.at < before)
+
+    def _record(self, row: Mapping[Any, Any]) -> _Record:
+        return record_of(self._model, row, **unpack("a record", row["body"]))
+
+
+class CrisisLog(_Notes[CrisisLogRecord]):
     """The log of crises that engines detected."""
 
     _table = crisis_log
     _model = CrisisLogRecord
     _newest_by = (crisis_log.c.at, crisis_log.c.record_id)
-    _page_size = MAX_PAGE
-
-    def record(self, company: str, record: CrisisLogRecord) -> bool:
-        """Keep a record once, and return whether it is new."""
-        row: Row = {"company": company, **record.model_dump(mode="python", exclude={"action"})}
-        with self._database.write() as connection:
-            return insert_one(connection, crisis_log, row | {"body": pack("a record", {"action": record.action})})
-
-    def page(
-        self,
-        company: str,
-        agent_id: str,
-        *,
-        subject: str | None = None,
-        before: CrisisLogRecord | None = None,
-        limit: int = MAX_PAGE,
-    ) -> tuple[CrisisLogRecord, ...]:
-        """Return an agent's records, or those of one subject, the newest first."""
-        query = select(crisis_log).where(equals(crisis_log, company=company, agent_id=agent_id))
-        if subject is not None:
-            query = query.where(crisis_log.c.subject == subject)
-        return self._page(query, before=before, limit=limit)
-
-    def expire(self, company: str, *, before: datetime) -> int:
-        """Delete the records from before then, and return how many."""
-        return self._delete(crisis_log.c.company == company, crisis_log.c.at < before)
-
-    def _record(self, row: Mapping[Any, Any]) -> CrisisLogRecord:
-        return record_of(CrisisLogRecord, row, action=unpack("a record", row["body"])["action"])
+    _text = "action"
 
 
-class SessionFeedback(Records[SessionFeedbackRecord]):
+class SessionFeedback(_Notes[SessionFeedbackRecord]):
     """What people thought of sessions."""
 
     _table = session_feedback
     _model = SessionFeedbackRecord
     _newest_by = (session_feedback.c.at, session_feedback.c.record_id)
-    _page_size = MAX_PAGE
-
-    def record(self, company: str, record: SessionFeedbackRecord) -> bool:
-        """Keep a record once, and return whether it is new."""
-        row: Row = {"company": company, **record.model_dump(mode="python", exclude={"comment"})}
-        body = pack("a record", {"comment": record.comment})
-        with self._database.write() as connection:
-            return insert_one(connection, session_feedback, row | {"body": body})
-
-    def page(
-        self,
-        company: str,
-        agent_id: str,
-        *,
-        subject: str | None = None,
-        before: SessionFeedbackRecord | None = None,
-        limit: int = MAX_PAGE,
-    ) -> tuple[SessionFeedbackRecord, ...]:
-        """Return what was thought of an agent's sessions, or those of one subject, the newest first."""
-        query = select(session_feedback).where(equals(session_feedback, company=company, agent_id=agent_id))
-        if subject is not None:
-            query = query.where(session_feedback.c.subject == subject)
-        return self._page(query, before=before, limit=limit)
-
-    def expire(self, company: str, *, before: datetime) -> int:
-        """Delete the records from before then, and return how many."""
-        return self._delete(session_feedback.c.company == company, session_feedback.c.at < before)
-
-    def _record(self, row: Mapping[Any, Any]) -> SessionFeedbackRecord:
-        return record_of(SessionFeedbackRecord, row, comment=unpack("a record", row["body"])["comment"])
+    _text = "comment"

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Self
 
-from memcore import ids
 from memcore.backends.factory import WorkerBackend
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
@@ -54,7 +53,8 @@ class CachedAnswers:
 
     async def ask(self, question: Question) -> Reply:
         """Return what is kept. Raises AnswerMissingError."""
-        found = self._table.get(self._run.company, question_id(question, self._run))
+        key = _payer(question, self._run).question_id(question.model, *question.about)
+        found = self._table.get(self._run.company, key)
         # An answer of use, or a question that this very run asked in vain.
         if found is None or not (
             found.state is WorkState.DONE or (found.state is WorkState.FAILED and found.run_id == self._run.run_id)
@@ -75,15 +75,8 @@ class NoAnswers:
         raise AnswerMissingError(f"{question.purpose}: a plan asks no model")
 
 
-def question_id(question: Question, run: Run) -> str:
-    """Return the id under which a question of a run's agent is kept, whichever run asks."""
-    return ids.question_id(
-        company=run.company,
-        agent_id=run.agent_id,
-        purpose=question.purpose,
-        model=question.model or "",
-        about=question.about,
-    )
+def _payer(question: Question, run: Run) -> Attribution:
+    return Attribution(company=run.company, agent_id=run.agent_id, run_id=run.run_id, purpose=question.purpose)
 
 
 #: Words that a second, shorter answer may have, for each token of the limit.
@@ -119,8 +112,8 @@ class AnsweringModel:
         A model whose answer is of no use gives a reply without text; the op does without it. A server that is away
         raises while the run is patient, and one that refuses (a wrong key, a wrong model) always does; nothing is kept.
         """
-        run, key = self._run, question_id(question, self._run)
-        by = Attribution(company=run.company, agent_id=run.agent_id, run_id=run.run_id, purpose=question.purpose)
+        by = _payer(question, self._run)
+        key = by.question_id(question.model, *question.about)
         try:
             completion = await self._cache.ask_once(partial(self._asked, question, by, key), by=by, key=key)
         except UnusableAnswerError as error:

@@ -10,7 +10,6 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
-from memcore import ids
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.reading import UnreadAnswerError
@@ -168,15 +167,9 @@ class ModelQuestions:
     def _question(
         self, agent_id: str, purpose: str, system: str, content: str, max_tokens: int
     ) -> tuple[CompletionRequest, Attribution, str]:
-        key = ids.question_id(
-            company=self._company,
-            agent_id=agent_id,
-            purpose=purpose,
-            model="",
-            about=(system, content),
-        )
+        by = Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=purpose)
         request = CompletionRequest(messages=prompt(system, content), temperature=0.0, max_tokens=max_tokens)
-        return request, Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=purpose), key
+        return request, by, by.question_id(None, system, content)
 
 
 #: What models put before a query: the mark of a list, or a label.

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import cast
 
-from memcore import ids
 from memcore.clock import Clock, utc_now
 from memcore.errors import MalformedAnswerError
 from memcore.ledger.llm_answers import Answers
@@ -151,13 +150,7 @@ class AgentReranker:
             f"{each.entry.id} {hashlib.sha256(each.entry.content.encode('utf-8', 'surrogatepass')).hexdigest()}"
             for each in memories
         )
-        return ids.question_id(
-            company=self._by.company,
-            agent_id=self._by.agent_id,
-            purpose=PURPOSE_RERANK,
-            model="",
-            about=("" if self._cache is None else self._cache.period, query_text, *versions),
-        )
+        return self._by.question_id(None, "" if self._cache is None else self._cache.period, query_text, *versions)
 
 
 def _request(query_text: str, memories: Sequence[ScoredMemory]) -> CompletionRequest:

@@ -100,8 +100,7 @@ _Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the swit
 def plan(command: JsonCommand, asked: _PlanOptions) -> None:
     """Check whether a run can work on this machine, and start nothing; exit 1 when it cannot."""
     wanted = asked.plan()
-    with command.service() as (service, runner):
-        found = runner.run(service.finetune.run_preflight(wanted))
+    found = command.run(lambda service: service.finetune.run_preflight(wanted))
     if command.as_json:
         show_json({**found.model_dump(mode="json"), "can_proceed": found.can_proceed})
     else:
@@ -171,8 +170,7 @@ def cancel(command: JsonCommand, person: _Person) -> None:
 @app.command("resume")
 def resume(command: JsonCommand, run_id: _RunId, is_watched: _Watch = False) -> None:
     """Resume a failed or cancelled run after its last finished stage."""
-    with command.service() as (service, runner):
-        run = runner.run(service.finetune.resume_fine_tune(run_id))
+    run = command.run(lambda service: service.finetune.resume_fine_tune(run_id))
     _show_run(command, run, is_watched=is_watched)
 
 
@@ -183,8 +181,7 @@ def runs(
     offset: Annotated[int, typer.Option(min=0, help="Rows that are passed over.")] = 0,
 ) -> None:
     """Show the runs, newest first."""
-    with command.service() as (service, runner):
-        found, total = runner.run(service.finetune.list_runs(limit=limit, offset=offset))
+    found, total = command.run(lambda service: service.finetune.list_runs(limit=limit, offset=offset))
     rows = [run_facts(run) for run in found]
     if command.as_json:
         show_json({"runs": rows, "total": total})
@@ -211,8 +208,9 @@ def deploy(
     wait: _Wait = True,
 ) -> None:
     """Fill a new collection with a checkpoint's vectors, then switch to it; reads and writes continue meanwhile."""
-    with command.service() as (service, runner):
-        runner.run(service.finetune.deploy_checkpoint(checkpoint_id, person.confirmation(), is_forced=force))
+    command.run(
+        lambda service: service.finetune.deploy_checkpoint(checkpoint_id, person.confirmation(), is_forced=force)
+    )
     _show_switch(command, wait=wait)
 
 
@@ -226,8 +224,7 @@ def rollback(
     wait: _Wait = True,
 ) -> None:
     """Bring the collection that served before up to date, and let it serve again."""
-    with command.service() as (service, runner):
-        runner.run(service.finetune.rollback_checkpoint(checkpoint_id, person.confirmation()))
+    command.run(lambda service: service.finetune.rollback_checkpoint(checkpoint_id, person.confirmation()))
     _show_switch(command, wait=wait)
 
 

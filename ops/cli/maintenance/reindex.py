@@ -42,8 +42,7 @@ def awaited(command: JsonCommand) -> Reindex | None:
 
 def show_reindex(command: JsonCommand) -> None:
     """Show which collection serves, is kept and is filled, and the progress."""
-    with command.service() as (service, runner):
-        seen = runner.run(service.reindex.status())
+    seen = command.run(lambda service: service.reindex.status())
     pointer, found = seen.pointer, seen.reindex
     facts: dict[str, Any] = {
         "serves": None if pointer is None else _named(pointer.current),

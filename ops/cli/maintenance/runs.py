@@ -39,8 +39,7 @@ def list_runs(
     limit: Annotated[int, typer.Option(help="Most rows, newest first.")] = 20,
 ) -> None:
     """Show runs, newest first."""
-    with command.service() as (service, runner):
-        found = runner.run(service.runs.list(agent_id=agent, state=state, limit=limit))
+    found = command.run(lambda service: service.runs.list(agent_id=agent, state=state, limit=limit))
     columns = ("run_id", "agent_id", "kind", "origin", "state", "planned_at", "finished_at", "counts")
     command.show_rows(found, *columns)
 
@@ -177,8 +176,7 @@ def _show_text(sign: str, memory_id: str | None, text: str | None, at: datetime 
 @app.command("adopt")
 def adopt(command: JsonCommand, run_id: RunArgument, group: Groups = None, by: By = None) -> None:
     """Adopt groups that a held run proposes: a worker replaces their memories, if they are still as shown."""
-    with command.service() as (service, runner):
-        _show_decided(command, runner.run(service.runs.adopt(run_id, places=group, by=by)))
+    _show_decided(command, command.run(lambda service: service.runs.adopt(run_id, places=group, by=by)))
 
 
 @app.command("dismiss")
@@ -209,8 +207,7 @@ def _ask(command: JsonCommand, held: Sequence[Run]) -> None:
 
 
 def _show_undo_plan(command: JsonCommand, run_id: str) -> None:
-    with command.service() as (service, runner):
-        plan = runner.run(service.runs.plan_undo(run_id))
+    plan = command.run(lambda service: service.runs.plan_undo(run_id))
     if command.as_json:
         show_json(plan.model_dump(mode="json"))
         return

@@ -23,8 +23,7 @@ AgentArgument = Annotated[str, typer.Argument(help="The agent's id.")]
 @app.command("list")
 def list_agents(command: JsonCommand) -> None:
     """Show every agent and when its next maintenance is due."""
-    with command.service() as (service, runner):
-        found = runner.run(service.agents.every())
+    found = command.run(lambda service: service.agents.every())
     columns = ("agent_id", "role", "department", "interval", "max_memories", "paused", "next_due_at", "last_run_at")
     command.show_rows(found, *columns)
 
@@ -94,8 +93,7 @@ class _AgentOptions:
 def add(command: JsonCommand, agent_id: AgentArgument, options: _AgentOptions) -> None:
     """Register an agent before its first memory."""
     given = options.given()
-    with command.service() as (service, runner):
-        agent = runner.run(service.agents.add(agent_id, given))
+    agent = command.run(lambda service: service.agents.add(agent_id, given))
     command.show_facts(agent)
 
 
@@ -103,8 +101,7 @@ def add(command: JsonCommand, agent_id: AgentArgument, options: _AgentOptions) -
 def change(command: JsonCommand, agent_id: AgentArgument, options: _AgentOptions) -> None:
     """Change an agent's settings; those that are left out stay as they are."""
     given = options.given()
-    with command.service() as (service, runner):
-        agent = runner.run(service.agents.set(agent_id, given))
+    agent = command.run(lambda service: service.agents.set(agent_id, given))
     command.show_facts(agent)
 
 
@@ -130,16 +127,14 @@ def remove(
 @app.command("pause")
 def pause(command: Command, agent_id: AgentArgument) -> None:
     """Pause an agent's maintenance; an active run stops before its next removal."""
-    with command.service() as (service, runner):
-        runner.run(service.agents.pause(agent_id))
+    command.run(lambda service: service.agents.pause(agent_id))
     say(f"{agent_id}: maintenance is paused")
 
 
 @app.command("resume")
 def resume(command: Command, agent_id: AgentArgument) -> None:
     """Resume an agent's maintenance."""
-    with command.service() as (service, runner):
-        runner.run(service.agents.resume(agent_id))
+    command.run(lambda service: service.agents.resume(agent_id))
     say(f"{agent_id}: maintenance goes on")
 
 

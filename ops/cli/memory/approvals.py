@@ -39,10 +39,9 @@ def propose(
     """Propose a text as shared knowledge of all agents; it is published once a person approves it."""
     content = standard_input() if text == "-" else text
     request = store_request(content, category=category, namespace=namespace, tags=tag)
-    with command.service() as (service, runner):
-        approval = runner.run(
-            service.approvals.propose(request, by=by, title=title, risk=risk, supersedes=supersedes or ())
-        )
+    approval = command.run(
+        lambda service: service.approvals.propose(request, by=by, title=title, risk=risk, supersedes=supersedes or ())
+    )
     command.show_facts(approval_facts(approval))
 
 
@@ -53,8 +52,7 @@ def list_approvals(
     limit: Annotated[int, typer.Option(min=1, max=100, help="Most rows, newest first.")] = 20,
 ) -> None:
     """Show the proposals that wait for a person, and those that were decided, newest first."""
-    with command.service() as (service, runner):
-        found = runner.run(service.approvals.list(state=state, limit=limit))
+    found = command.run(lambda service: service.approvals.list(state=state, limit=limit))
     columns = ("id", "state", "risk", "action", "title", "created_at", "expires_at", "decided_by")
     command.show_rows(map(approval_facts, found), *columns)
 
@@ -62,8 +60,7 @@ def list_approvals(
 @app.command("show")
 def show(command: JsonCommand, approval_id: ApprovalArgument) -> None:
     """Show one approval: who proposed and decided, its figures, and what it changes, sentence by sentence."""
-    with command.service() as (service, runner):
-        approval = runner.run(service.approvals.get(approval_id))
+    approval = command.run(lambda service: service.approvals.get(approval_id))
     diff = diff_of(approval)
     if command.as_json:
         proposal = approval.proposal
@@ -79,8 +76,7 @@ def show(command: JsonCommand, approval_id: ApprovalArgument) -> None:
 def approve(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason: Reason = None) -> None:
     """Approve a proposal and carry it out; if somebody decided before, name them and exit 1."""
     word = Decision(by=by, reason=reason)
-    with command.service() as (service, runner):
-        approval = runner.run(service.approvals.approve(approval_id, word))
+    approval = command.run(lambda service: service.approvals.approve(approval_id, word))
     command.show_facts(approval_facts(approval))
 
 
@@ -88,8 +84,7 @@ def approve(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason:
 def reject(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason: Reason = None) -> None:
     """Reject a proposal; nothing is published."""
     word = Decision(by=by, reason=reason)
-    with command.service() as (service, runner):
-        approval = runner.run(service.approvals.reject(approval_id, word))
+    approval = command.run(lambda service: service.approvals.reject(approval_id, word))
     command.show_facts(approval_facts(approval))
 
 
@@ -97,6 +92,5 @@ def reject(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason: 
 def undo(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason: Reason = None) -> None:
     """Undo an approval: remove what it published, and restore what it superseded."""
     word = Decision(by=by, reason=reason)
-    with command.service() as (service, runner):
-        approval = runner.run(service.approvals.undo(approval_id, word))
+    approval = command.run(lambda service: service.approvals.undo(approval_id, word))
     command.show_facts(approval_facts(approval))

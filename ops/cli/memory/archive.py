@@ -35,8 +35,7 @@ def search(
 @app.command("show")
 def show(command: JsonCommand, agent_id: AgentArgument, entry_id: EntryArgument) -> None:
     """Show one archived memory whole, even if it was restored since."""
-    with command.service() as (service, runner):
-        archived = runner.run(service.archive.get(agent_id, entry_id))
+    archived = command.run(lambda service: service.archive.get(agent_id, entry_id))
     command.show_facts(archived.facts())
 
 
@@ -55,7 +54,6 @@ def restore(
 
 def _search(command: JsonCommand, agent_id: str, filters: Filters, text: str | None, limit: int) -> None:
     query = filters.query(text, limit)
-    with command.service() as (service, runner):
-        found = runner.run(service.archive.search(agent_id, query))
+    found = command.run(lambda service: service.archive.search(agent_id, query))
     rows = (short(command, archived.facts()) for archived in found)
     command.show_rows(rows, "created_at", "archived_at", "mode", "category", "text", "original_id")

@@ -95,8 +95,7 @@ def list_memories(
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
 ) -> None:
     """List an agent's memories, oldest first, page by page."""
-    with command.service() as (service, runner):
-        page = runner.run(service.memories.list(agent_id, limit=limit, cursor=cursor, **filters.fields()))
+    page = command.run(lambda service: service.memories.list(agent_id, limit=limit, cursor=cursor, **filters.fields()))
     rows = (short(command, _facts(entry)) for entry in page.entries)
     if command.as_json:
         command.show_facts({"memories": list(rows), "cursor": page.cursor})
@@ -139,8 +138,7 @@ def update(
         given["expires_at"] = until
     if not given:
         raise MemoryInputError("content", "say what is to change")
-    with command.service() as (service, runner):
-        entry = runner.run(service.memories.update(agent_id, memory_id, by=by, expected=expected, **given))
+    entry = command.run(lambda service: service.memories.update(agent_id, memory_id, by=by, expected=expected, **given))
     command.show_facts(_facts(entry))
 
 
@@ -174,8 +172,7 @@ def forget(
 @app.command("history")
 def history(command: JsonCommand, agent_id: AgentArgument, memory_id: MemoryArgument) -> None:
     """Show what became of a memory: when it came, was changed and went, oldest first, with the texts."""
-    with command.service() as (service, runner):
-        versions = runner.run(service.memories.history(agent_id, memory_id))
+    versions = command.run(lambda service: service.memories.history(agent_id, memory_id))
     rows = ({**dict(each), "text": each.content} for each in versions)
     shown = ({name: value for name, value in short(command, row).items() if name != "content"} for row in rows)
     command.show_rows(shown, "at", "event", "text", "memory_id", "run_id")

@@ -50,8 +50,7 @@ class _Person:
 def status(command: JsonCommand, person: _Person) -> None:
     """Show how many facts, sessions and rules an agent has of a person, what waits, and whether it is shown."""
     owner = person.owner
-    with command.service() as (service, runner):
-        found = runner.run(service.conversation.status(owner))
+    found = command.run(lambda service: service.conversation.status(owner))
     counts = found.counts.model_dump()
     command.show_facts({**owner.model_dump(), **counts, "recall": found.recall, "version": found.version})
 
@@ -59,8 +58,7 @@ def status(command: JsonCommand, person: _Person) -> None:
 @app.command("subjects")
 def subjects(command: JsonCommand, agent: AgentOption) -> None:
     """List the people that an agent has talked to: users, and sessions without a user."""
-    with command.service() as (service, runner):
-        found = runner.run(service.conversation.subjects(agent))
+    found = command.run(lambda service: service.conversation.subjects(agent))
     command.show_rows(({"subject": each} for each in found), "subject")
 
 
@@ -68,8 +66,7 @@ def subjects(command: JsonCommand, agent: AgentOption) -> None:
 def facts(command: JsonCommand, person: _Person, state: StateOption = None) -> None:
     """Show the facts about a person, the newest first."""
     owner = person.owner
-    with command.service() as (service, runner):
-        found = runner.run(service.conversation.facts(owner, states=state))
+    found = command.run(lambda service: service.conversation.facts(owner, states=state))
     command.show_rows(map(_row, found), "created_at", "state", "text", "fact_id")
 
 
@@ -77,8 +74,7 @@ def facts(command: JsonCommand, person: _Person, state: StateOption = None) -> N
 def rules(command: JsonCommand, person: _Person, state: StateOption = None) -> None:
     """Show how a person asked to be answered, the newest first."""
     owner = person.owner
-    with command.service() as (service, runner):
-        found = runner.run(service.conversation.rules(owner, states=state))
+    found = command.run(lambda service: service.conversation.rules(owner, states=state))
     command.show_rows(map(_row, found), "created_at", "state", "text", "rule_id")
 
 
@@ -86,8 +82,7 @@ def rules(command: JsonCommand, person: _Person, state: StateOption = None) -> N
 def sessions(command: JsonCommand, person: _Person, limit: Limit = 20) -> None:
     """Show a person's sessions and what they were about, the newest first."""
     owner = person.owner
-    with command.service() as (service, runner):
-        found = runner.run(service.conversation.sessions(owner, limit=limit))
+    found = command.run(lambda service: service.conversation.sessions(owner, limit=limit))
     rows = ({**session_facts(each), "arc": _summary(arc)} for each, arc in found)
     command.show_rows(rows, "begun_at", "ended_at", "turns", "is_private", "arc", "session_id")
 
@@ -96,8 +91,7 @@ def sessions(command: JsonCommand, person: _Person, limit: Limit = 20) -> None:
 def export(command: JsonCommand, person: _Person) -> None:
     """Print as JSON all that is kept of one person: memory in every state, texts of turns, crises, feedback."""
     owner = person.owner
-    with command.service() as (service, runner):
-        show_json(runner.run(service.conversation.export(owner)))
+    show_json(command.run(lambda service: service.conversation.export(owner)))
 
 
 @app.command("recall")
@@ -110,8 +104,7 @@ def recall(
     if switch not in {"on", "off"}:
         raise MemoryInputError("switch", "must be on or off")
     owner = person.owner
-    with command.service() as (service, runner):
-        runner.run(service.conversation.set_recall(owner, is_on=switch == "on"))
+    command.run(lambda service: service.conversation.set_recall(owner, is_on=switch == "on"))
     command.show_facts({**owner.model_dump(), "recall": switch == "on"})
 
 
@@ -119,8 +112,7 @@ def recall(
 def forget(command: JsonCommand, ids: IdsArgument, person: _Person) -> None:
     """Forget facts, rules and summaries: no agent is shown them. `memtend conversation restore` brings them back."""
     owner = person.owner
-    with command.service() as (service, runner):
-        changed = runner.run(service.conversation.forget(owner, ids))
+    changed = command.run(lambda service: service.conversation.forget(owner, ids))
     command.show_facts({**owner.model_dump(), "state": FactState.FORGOTTEN.value, "changed": changed})
 
 
@@ -128,24 +120,23 @@ def forget(command: JsonCommand, ids: IdsArgument, person: _Person) -> None:
 def restore(command: JsonCommand, ids: IdsArgument, person: _Person) -> None:
     """Bring back facts, rules and summaries that were forgotten, replaced or archived."""
     owner = person.owner
-    with command.service() as (service, runner):
-        changed = runner.run(service.conversation.restore(owner, ids))
+    changed = command.run(lambda service: service.conversation.restore(owner, ids))
     command.show_facts({**owner.model_dump(), "state": FactState.ACTIVE.value, "changed": changed})
 
 
 @app.command("crises")
 def crises(command: JsonCommand, person: _Person, limit: Limit = 20) -> None:
     """Show the crises that an agent's engine detected, the newest first; no prompt ever has them."""
-    with command.service() as (service, runner):
-        found = runner.run(service.conversation.crises(person.agent, subject=person.subject, limit=limit))
+    found = command.run(lambda service: service.conversation.crises(person.agent, subject=person.subject, limit=limit))
     command.show_rows(found, "at", "level", "path", "action", "subject", "session_id")
 
 
 @app.command("feedback")
 def feedback(command: JsonCommand, person: _Person, limit: Limit = 20) -> None:
     """Show what people thought of an agent's sessions, the newest first; no prompt ever has it."""
-    with command.service() as (service, runner):
-        found = runner.run(service.conversation.feedback(person.agent, subject=person.subject, limit=limit))
+    found = command.run(
+        lambda service: service.conversation.feedback(person.agent, subject=person.subject, limit=limit)
+    )
     command.show_rows(found, "at", "label", "source", "comment", "subject", "session_id")
 
 

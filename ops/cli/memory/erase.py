@@ -52,8 +52,7 @@ def list_erasures(
     limit: Annotated[int, typer.Option(help="At most so many, 1 to 256.")] = 20,
 ) -> None:
     """Show erasures, newest first: which wait, and for what."""
-    with command.service() as (service, runner):
-        found = runner.run(service.erasures.list(agent_id=agent, limit=limit))
+    found = command.run(lambda service: service.erasures.list(agent_id=agent, limit=limit))
     command.show_rows(found, *_COLUMNS)
 
 
@@ -63,8 +62,7 @@ def receipt(
     erasure_id: Annotated[str, typer.Argument(help="The id that `erase list` shows.")],
 ) -> None:
     """Print the signed receipt of an erasure; keep it in a file."""
-    with command.service() as (service, runner):
-        found = runner.run(service.erasures.get(erasure_id))
+    found = command.run(lambda service: service.erasures.get(erasure_id))
     if found.receipt is None:
         raise MemoryInputError("erasure_id", f"is {found.state} and has no receipt yet: {found.reason or 'it waits'}")
     say(found.receipt)
@@ -77,8 +75,7 @@ def verify(command: JsonCommand, file: Annotated[Path, typer.Argument(help="The 
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise MemoryInputError("file", f"cannot be read ({type(error).__name__})") from None
-    with command.service() as (service, runner):
-        found = runner.run(service.erasures.verify(text))
+    found = command.run(lambda service: service.erasures.verify(text))
     places = {f"found in {name}": place.found for name, place in found.places.items() if place.found}
     left = sum(place.left for place in found.places.values())
     facts = found.model_dump(include={"erasure_id", "agent_id", "subject", "requested_by", "finished_at"})
@@ -93,8 +90,7 @@ def check(
     probe: Annotated[list[str], typer.Option("--probe", help="A text to look for; may be given several times.")],
 ) -> None:
     """Search every file of the data folder for texts; the exit code is 1 when one holds any."""
-    with command.service() as (service, runner):
-        hits = runner.run(service.erasures.check(probe))
+    hits = command.run(lambda service: service.erasures.check(probe))
     command.show_rows(hits, "file", "probe", "encoding")
     if hits:
         raise typer.Exit(1)
@@ -110,8 +106,9 @@ class Confirmed:
 
 
 def _request(command: JsonCommand, agent_id: str, subject: str | None, confirmed: Confirmed, *, retire: bool) -> None:
-    with command.service() as (service, runner):
-        found = runner.run(
-            service.erasures.request(agent_id, confirmed.confirmation, subject=subject, retire_checkpoints=retire)
+    found = command.run(
+        lambda service: service.erasures.request(
+            agent_id, confirmed.confirmation, subject=subject, retire_checkpoints=retire
         )
+    )
     command.show_facts(found.model_dump(include={"erasure_id", "agent_id", "subject", "state"}))

@@ -135,8 +135,7 @@ def search(
     more = {"as_of": moment("as_of", as_of), "time_zone": time_zone}
     with naming_fields():
         query = MemoryQuery.model_validate({**dict(query), **more})
-    with command.service() as (service, runner):
-        found = runner.run(service.memories.search(agent_id, query))
+    found = command.run(lambda service: service.memories.search(agent_id, query))
     if why_not is not None:
         found = tuple(entry for entry in found if entry.id == why_not)
         if not found:
@@ -225,8 +224,7 @@ def show_conflicts(
     limit: Limit = 20,
 ) -> None:
     """List pairs of memories that may contradict one another; `supersede` and `both-hold` decide."""
-    with command.service() as (service, runner):
-        found = runner.run(service.memories.conflicts(agent_id, limit=limit))
+    found = command.run(lambda service: service.memories.conflicts(agent_id, limit=limit))
     columns = ("older", "newer", "verdict", "older_text", "newer_text")
     command.show_rows((_pair(command, each) for each in found), *columns)
 
@@ -251,8 +249,7 @@ def supersede_memory(
     by: By = None,
 ) -> None:
     """Let one memory replace another: that stays, ranks behind it, and says so."""
-    with command.service() as (service, runner):
-        runner.run(service.memories.supersede(agent_id, old_id, new_id, by=by))
+    command.run(lambda service: service.memories.supersede(agent_id, old_id, new_id, by=by))
     command.show_facts({"superseded": old_id, "by": new_id})
 
 
@@ -265,8 +262,7 @@ def both_hold(
     by: By = None,
 ) -> None:
     """Say that two memories both hold: they are no conflict, and no model decides otherwise."""
-    with command.service() as (service, runner):
-        runner.run(service.memories.both_hold(agent_id, old_id, new_id, by=by))
+    command.run(lambda service: service.memories.both_hold(agent_id, old_id, new_id, by=by))
     command.show_facts({"holds": old_id, "beside": new_id})
 
 
@@ -278,8 +274,7 @@ def reinstate_memory(
     by: By = None,
 ) -> None:
     """Take back that a memory was superseded."""
-    with command.service() as (service, runner):
-        successor = runner.run(service.memories.reinstate(agent_id, memory_id, by=by))
+    successor = command.run(lambda service: service.memories.reinstate(agent_id, memory_id, by=by))
     command.show_facts({"reinstated": memory_id, "from": successor})
 
 

@@ -67,8 +67,7 @@ def search(
         query = OrgMemoryQuery(
             context=text, categories=_categories(category), limit=limit, min_evidence=min_evidence, standing=standing
         )
-    with command.service() as (service, runner):
-        found = runner.run(service.org.search(query))
+    found = command.run(lambda service: service.org.search(query))
     if found.words_alone is not None:
         warn(f"memtend: found by words alone: {found.words_alone}")
     rows = [fact_facts(fact) for fact in found.facts]
@@ -78,8 +77,7 @@ def search(
 @app.command("show")
 def show(command: JsonCommand, fact_id: FactArgument) -> None:
     """Show one fact whole, also one that was retracted, with each line of its log."""
-    with command.service() as (service, runner):
-        detail = runner.run(service.org.get(fact_id))
+    detail = command.run(lambda service: service.org.get(fact_id))
     log = [line_facts(line) if command.as_json else _sentence(line) for line in detail.log]
     command.show_facts({**state_facts(detail.state), "log": log})
 
@@ -97,8 +95,7 @@ def write(
     with naming_fields():
         request = OrgFactWriteRequest.model_validate({"content": content, "category": category, "tags": tag or ()})
         author = OrgFactAuthor(is_human=True, name=by)
-    with command.service() as (service, runner):
-        written = runner.run(service.org.write(request, author=author, fact_id=fact_id))
+    written = command.run(lambda service: service.org.write(request, author=author, fact_id=fact_id))
     command.show_facts({"id": written})
 
 
@@ -107,8 +104,7 @@ def retract(command: JsonCommand, fact_id: FactArgument, by: ByOption) -> None:
     """Retract a fact; the log keeps it."""
     with naming_fields():
         author = OrgFactAuthor(is_human=True, name=by)
-    with command.service() as (service, runner):
-        runner.run(service.org.retract(fact_id, author=author))
+    command.run(lambda service: service.org.retract(fact_id, author=author))
     command.show_facts({"retracted": fact_id})
 
 
@@ -121,8 +117,7 @@ def log(
 ) -> None:
     """Show who published and retracted what, the newest lines first."""
     until = _moment("at", at)
-    with command.service() as (service, runner):
-        lines = runner.run(service.org.log(fact_id=fact_id, until=until, limit=limit))
+    lines = command.run(lambda service: service.org.log(fact_id=fact_id, until=until, limit=limit))
     rows = (short(command, line_facts(line)) for line in lines)
     command.show_rows(rows, "timestamp", "operation", "version", "author", "category", "text", "id")
 

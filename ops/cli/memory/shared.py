@@ -34,8 +34,7 @@ def publish(
 ) -> None:
     """Publish a text for all agents; when the command ends, searches find it."""
     request = store_request(content, category=category, namespace=namespace, source=source, tags=tag)
-    with command.service() as (service, runner):
-        memory_id = runner.run(service.memories.publish(agent_id, request))
+    memory_id = command.run(lambda service: service.memories.publish(agent_id, request))
     command.show_facts({"id": memory_id})
 
 
@@ -52,8 +51,9 @@ def search(
     """Search what agents published, by meaning and by words, and show who published it."""
     with naming_fields():
         query = MemoryQuery(text=text, limit=limit, min_evidence=min_evidence, standing=standing)
-    with command.service() as (service, runner):
-        found = runner.run(service.memories.search_shared(query, exclude_agent=exclude_agent, version=version))
+    found = command.run(
+        lambda service: service.memories.search_shared(query, exclude_agent=exclude_agent, version=version)
+    )
     rows = (short(command, {"agent_id": entry.agent_id, **entry_facts(entry)}) for entry in found)
     command.show_rows(rows, "score", "created_at", "agent_id", "text", "id")
 
@@ -65,8 +65,7 @@ def retract(
     memory_id: Annotated[str, typer.Argument(help="The id that `shared search` shows.")],
 ) -> None:
     """Retract what this agent published; the log and searches of older versions keep it."""
-    with command.service() as (service, runner):
-        runner.run(service.memories.retract(agent_id, memory_id))
+    command.run(lambda service: service.memories.retract(agent_id, memory_id))
     command.show_facts({"retracted": memory_id})
 
 
@@ -77,8 +76,7 @@ def list_log(
     limit: Annotated[int, typer.Option(min=1, max=256, help="Most lines.")] = 100,
 ) -> None:
     """Show the log: every publication and every retraction, in order, each with its version."""
-    with command.service() as (service, runner):
-        lines = runner.run(service.memories.shared_log(after=after, limit=limit))
+    lines = command.run(lambda service: service.memories.shared_log(after=after, limit=limit))
     rows = (
         {
             "version": line.version,

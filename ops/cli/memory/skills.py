@@ -30,8 +30,7 @@ def list_skills(
     limit: Annotated[int, typer.Option(min=1, max=MOST_SKILLS, help="Most rows, newest first.")] = 20,
 ) -> None:
     """Show the organisation's skills, newest first: state, who approved each, and how often it helped."""
-    with command.service() as (service, runner):
-        found = runner.run(service.skills.list(state=state, limit=limit))
+    found = command.run(lambda service: service.skills.list(state=state, limit=limit))
     rows = (_skill_row(command, each) for each in found)
     columns = ("state", "discovery", "confidence", "applications", "successes", "last_applied_at", "approved_by", "id")
     command.show_rows(rows, *columns)
@@ -43,8 +42,7 @@ def show_skill(
     skill_id: Annotated[str, typer.Argument(help="The skill's id, or any id under which it was published.")],
 ) -> None:
     """Show one skill whole: its text in three tiers, its origin, and what replaced it."""
-    with command.service() as (service, runner):
-        detail = runner.run(service.skills.get(skill_id))
+    detail = command.run(lambda service: service.skills.get(skill_id))
     facts = {**_skill_row(command, detail.skill), "memory_id": detail.memory_id, "supersedes": detail.supersedes}
     lesson = detail.lesson
     if command.as_json:
@@ -91,8 +89,7 @@ def cycles(
     limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE, help="Most rows, newest first.")] = 20,
 ) -> None:
     """Show the evolver's cycles, newest first: time, window, results, and what a person must check."""
-    with command.service() as (service, runner):
-        found = runner.run(service.skills.cycles(limit=limit))
+    found = command.run(lambda service: service.skills.cycles(limit=limit))
     if command.as_json:
         show_json([each.model_dump(mode="json") for each in found])
         return
@@ -128,8 +125,7 @@ def _is_held_up(command: JsonCommand) -> bool:
     """Return whether a cycle waits for somebody to resume maintenance; say so, and say what makes it empty."""
     if not command.policy.memory.procedural.evolver.enabled:
         warn("the evolver is off, so the cycle finds nothing: set memory.procedural.evolver.enabled")
-    with command.service() as (service, runner):
-        is_paused = runner.run(service.runs.is_paused())
+    is_paused = command.run(lambda service: service.runs.is_paused())
     if is_paused:
         warn("maintenance is paused: the cycle waits until it is resumed")
     return is_paused

@@ -21,8 +21,7 @@ def list_letters(
     command: JsonCommand, limit: Annotated[int, typer.Option(help="Most rows, newest first.")] = 20
 ) -> None:
     """Show the dead letters, newest first, and why each job was given up."""
-    with command.service() as (service, runner):
-        found = runner.run(service.dead_letters.list(limit=limit))
+    found = command.run(lambda service: service.dead_letters.list(limit=limit))
     command.show_rows(map(facts_of, found), "job_id", "job", "queue", "attempts", "died_at", "reason")
 
 
@@ -33,8 +32,7 @@ def show(
     content: Annotated[bool, typer.Option("--content", help="Show the payload too, memories and all.")] = False,
 ) -> None:
     """Show one dead letter: why the job was given up, and whose memories it holds; --content shows their text."""
-    with command.service() as (service, runner):
-        letter = runner.run(service.dead_letters.get(job_id))
+    letter = command.run(lambda service: service.dead_letters.get(job_id))
     facts = {**facts_of(letter), **held_by(letter)}
     if content:
         facts["payload"] = _readable(letter.payload) if command.as_json else letter.payload
@@ -53,8 +51,7 @@ def replay(
     """
     if bool(job_ids) == every:
         raise MemoryInputError("job_ids", "name the jobs, or say --all")
-    with command.service() as (service, runner):
-        sent = runner.run(service.dead_letters.replay(None if every else job_ids))
+    sent = command.run(lambda service: service.dead_letters.replay(None if every else job_ids))
     command.show_facts({"replayed": sent})
 
 

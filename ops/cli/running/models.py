@@ -20,8 +20,7 @@ def check(
     """Ask the language model one real question; show how fast it answers and what was learnt. Exit 1 when it fails."""
     if not command.as_json:
         warn(f"waits for the language model since {datetime.now(UTC):%H:%M:%S} UTC")
-    with command.service(company=command.company) as (service, runner):
-        found = runner.run(service.models.check(model))
+    found = command.run(lambda service: service.models.check(model))
     if command.as_json:
         command.show_facts(found)
     else:

@@ -68,16 +68,14 @@ def _headline(state: StackState | None, *, agents: int, paused: bool, dead: int)
 @app.command("pause")
 def pause(command: Command) -> None:
     """Stop all maintenance now: nothing more is removed until `memtend resume`. Storing and searching go on."""
-    with command.service() as (service, runner):
-        runner.run(service.runs.pause_all())
+    command.run(lambda service: service.runs.pause_all())
     say("maintenance is paused for all agents; `memtend resume` lets it go on")
 
 
 @app.command("resume")
 def resume(command: Command) -> None:
     """Resume all maintenance."""
-    with command.service() as (service, runner):
-        runner.run(service.runs.resume_all())
+    command.run(lambda service: service.runs.resume_all())
     say("maintenance goes on")
 
 

@@ -29,11 +29,9 @@ def usage(
     if forecast:
         if by not in {UsageBy.AGENT, UsageBy.PURPOSE}:
             raise MemoryInputError("by", "must be purpose: a forecast has a row for each")
-        with command.service() as (service, runner):
-            _show_forecast(command, runner.run(service.usage.forecast(days=days, agent_id=agent)))
+        _show_forecast(command, command.run(lambda service: service.usage.forecast(days=days, agent_id=agent)))
         return
-    with command.service() as (service, runner):
-        found = runner.run(service.usage.usage(by, days=days, agent_id=agent))
+    found = command.run(lambda service: service.usage.usage(by, days=days, agent_id=agent))
     rows = (
         {by: each.pop("key"), **each, "tokens": each["prompt_tokens"] + each["completion_tokens"]}
         for each in map(asdict, found)
@@ -70,7 +68,6 @@ def audit(
     limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE, help="Most rows.")] = 20,
 ) -> None:
     """Show who was refused, and what people decided and changed, newest first."""
-    with command.service() as (service, runner):
-        lines = runner.run(service.usage.audit(actor=actor, action=action, limit=limit))
+    lines = command.run(lambda service: service.usage.audit(actor=actor, action=action, limit=limit))
     rows = ({**line.model_dump(exclude={"verdict"}), "verdict": str(line.verdict)} for line in lines)
     command.show_rows(rows, "at", "actor", "action", "verdict", "subject", "reason")

@@ -36,24 +36,21 @@ def add(
     name: Annotated[str | None, typer.Option(help="What it is called; the name of its host when left out.")] = None,
 ) -> None:
     """Add a webhook and print the secret that verifies what it gets. The secret is shown once."""
-    with command.service(company=command.company) as (service, runner):
-        made = runner.run(service.webhooks.add(url, event, name=name, by=by))
+    made = command.run(lambda service: service.webhooks.add(url, event, name=name, by=by))
     _show_secret(command, made)
 
 
 @app.command("list")
 def list_webhooks(command: CompanyCommand) -> None:
     """Show the webhooks, what each is told of, and which are failing or disabled."""
-    with command.service(company=command.company) as (service, runner):
-        found = runner.run(service.webhooks.list())
+    found = command.run(lambda service: service.webhooks.list())
     command.show_rows(map(_row, found), "name", "url", "events", "state", "reason", "failing_since")
 
 
 @app.command("test")
 def test(command: CompanyCommand, name: NameArgument, by: By) -> None:
     """Send a ping, wait for the first try, and show what became of it; exit 1 when it was not accepted."""
-    with command.service(company=command.company) as (service, runner):
-        tried = runner.run(_tried(service, name, by))
+    tried = command.run(lambda service: _tried(service, name, by))
     command.show_facts(tried)
     if tried.state is not WorkState.DONE:
         raise typer.Exit(1)
@@ -68,8 +65,7 @@ def deliveries(
 ) -> None:
     """Show deliveries, newest first: what was answered, and when one that failed is tried again."""
     state = WorkState.FAILED if failed else None
-    with command.service(company=command.company) as (service, runner):
-        found = runner.run(service.webhooks.deliveries(name=webhook, state=state, limit=limit))
+    found = command.run(lambda service: service.webhooks.deliveries(name=webhook, state=state, limit=limit))
     command.show_rows(found, *_DELIVERY)
 
 
@@ -84,7 +80,7 @@ def replay(
     """Send deliveries again, under the same webhook-id: a receiver that has handled one can tell."""
     if (delivery_id is None) != failed:
         raise MemoryInputError("delivery_id", "name a delivery, or say --failed")
-    with command.service(company=command.company) as (service, runner):
+    with command.service() as (service, runner):
         if delivery_id is None:
             sent = runner.run(service.webhooks.replay_failed(name=webhook, by=by))
         else:
@@ -96,32 +92,28 @@ def replay(
 @app.command("rotate")
 def rotate(command: CompanyCommand, name: NameArgument, by: By) -> None:
     """Make a new secret and print it; for 24 hours what is sent is signed with the old one too."""
-    with command.service(company=command.company) as (service, runner):
-        made = runner.run(service.webhooks.rotate(name, by=by))
+    made = command.run(lambda service: service.webhooks.rotate(name, by=by))
     _show_secret(command, made)
 
 
 @app.command("enable")
 def enable(command: CompanyCommand, name: NameArgument, by: By) -> None:
     """Let a webhook be told of what happens from now on; `replay --failed` sends what it missed."""
-    with command.service(company=command.company) as (service, runner):
-        found = runner.run(service.webhooks.enable(name, by=by))
+    found = command.run(lambda service: service.webhooks.enable(name, by=by))
     command.show_facts(_row(found))
 
 
 @app.command("disable")
 def disable(command: CompanyCommand, name: NameArgument, by: By) -> None:
     """Let a webhook be told of nothing more."""
-    with command.service(company=command.company) as (service, runner):
-        found = runner.run(service.webhooks.disable(name, by=by))
+    found = command.run(lambda service: service.webhooks.disable(name, by=by))
     command.show_facts(_row(found))
 
 
 @app.command("remove")
 def remove(command: CompanyCommand, name: NameArgument, by: By) -> None:
     """Remove a webhook, and the log of its deliveries."""
-    with command.service(company=command.company) as (service, runner):
-        runner.run(service.webhooks.remove(name, by=by))
+    command.run(lambda service: service.webhooks.remove(name, by=by))
     command.show_facts({"removed": name})
 
 

@@ -88,7 +88,7 @@ class Refusal(BaseModel):
 
 
 #: What every path may answer; what stands before the paths, as the check of the key, answers with a problem.
-_REFUSALS: dict[int | str, dict[str, Any]] = {
+ERRORS: dict[int | str, dict[str, Any]] = {
     status: {
         "description": description,
         "content": {
@@ -102,25 +102,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     )
 }
 
-router = APIRouter(route_class=Mem0Route, tags=["mem0"], responses=_REFUSALS)
-
-_FORM = {
-    "type": "object",
-    "properties": {name: {"type": "string"} for name in ("detail", "error", "field")},
-    "required": ["detail", "error"],
-}
-
-#: What every route may answer: errors in mem0's form, or, without a key, the problem of every other path.
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": "An error, as clients of mem0 read it.",
-        "content": {
-            "application/json": {"schema": _FORM},
-            MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}},
-        },
-    }
-    for status in ("4XX", "5XX")
-}
+router = APIRouter(route_class=Mem0Route, tags=["mem0"])
 
 
 async def _api(caller: CurrentCaller, service: Service) -> Mem0Api:

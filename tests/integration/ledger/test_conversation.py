@@ -222,9 +222,6 @@ def test_vectors_come_back_as_they_were_written(ledger: Ledger) -> None:
     assert first.embedded.space == "static/3"
     assert np.array_equal(first.embedded.vector, vector)
     assert second.embedded is None
-    ledger.conversation.reembed(COMPANY, ADA, {"f-2": Embedded("other/3", vector)})
-    assert ledger.conversation.searchable(COMPANY, ADA)[1].embedded is not None
-    assert ledger.conversation.state(COMPANY, ADA).version == 2, "those who keep it read it again"
 
 
 def test_what_a_person_asks_to_forget_goes_at_once_and_can_come_back(ledger: Ledger) -> None:

@@ -2,11 +2,9 @@
 
 from datetime import timedelta
 
-import pytest
-from support.kept_conversations import arc, fact, hashed, keep, owner, rule
+from support.kept_conversations import arc, fact, keep, owner, rule
 from support.ledger_records import COMPANY, StoppedClock
 
-from memcore.ledger.conversation.memory import Commit, StaleOwnerError
 from memcore.ledger.ledger import Ledger
 from memcore.models.conversation import (
     ClassifierPath,
@@ -76,16 +74,6 @@ def test_arcs_are_listed_page_by_page(ledger: Ledger, clock: StoppedClock) -> No
     first = ledger.conversation.listed_arcs(COMPANY, ADA, limit=2)
     rest = ledger.conversation.listed_arcs(COMPANY, ADA, after=first[-1].session_id)
     assert [each.session_id for each in (*first, *rest)] == ["s-0", "s-1", "s-2"]
-
-
-def test_new_vectors_move_the_version_on(ledger: Ledger, clock: StoppedClock) -> None:
-    version = keep(ledger, ADA, fact("f", "x", at=clock.now))
-    ledger.conversation.reembed(COMPANY, ADA, {"f": hashed("x")})
-    (found,) = ledger.conversation.searchable(COMPANY, ADA)
-    assert found.embedded is not None
-    assert ledger.conversation.state(COMPANY, ADA).version == version + 1
-    with pytest.raises(StaleOwnerError):
-        ledger.conversation.write(COMPANY, ADA, Commit(bumped=["f"]), expected=version, max_rules=20)
 
 
 def test_crises_and_feedback_are_read_by_person(ledger: Ledger, clock: StoppedClock) -> None:

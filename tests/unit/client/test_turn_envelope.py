@@ -24,7 +24,7 @@ def built(agent_id: str = "ada", **changed: Any) -> TurnPayload:
         "turn": None,
         "at": NOW,
     }
-    return build_turn_payload(agent_id, **{**given, **changed})
+    return build_turn_payload(agent_id, now=NOW, **{**given, **changed})
 
 
 def test_a_turn_has_one_id_by_its_time_and_texts_or_by_its_name() -> None:

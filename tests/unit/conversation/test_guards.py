@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from support.memories import NOW
 
-from memcore.conversation.guards import Guard, after_policy, asked_to_forget, before_policy, reason_of
+from memcore.conversation.guards import _VERDICTS, Guard, after_policy, asked_to_forget, before_policy
 from memcore.ledger.conversation.turns import Control
 from memcore.models.conversation import (
     HELD_CATEGORIES,
@@ -563,8 +563,8 @@ def test_a_rule_that_only_shows_is_never_written_at_once(
 def test_a_guard_says_why_in_few_words_and_keeps_the_rest_of_the_decision() -> None:
     left = after_policy(fact("I am tired today"), decided(confidence="medium"), user_text="I am tired today")
     assert (left.confidence, left.policy_version) == ("medium", "1")
-    assert left.reason == reason_of(Guard.TURN_SCOPED)
-    assert all(0 < len(reason_of(guard)) <= 240 for guard in Guard)
+    assert left.reason == _VERDICTS[Guard.TURN_SCOPED][1]
+    assert all(0 < len(_VERDICTS[guard][1]) <= 240 for guard in Guard)
 
 
 # Forgetting

@@ -350,8 +350,6 @@ def test_a_second_load_reads_the_version_alone_and_a_write_is_seen_at_once(
         assert shown(place.load("my boss", loader=loader)) == ["boss"]
     keep(place.ledger, ADA, fact("boss-2", "my boss", at=at + timedelta(seconds=1)))
     assert shown(place.load("my boss", loader=loader)) == ["boss", "boss-2"]
-    place.ledger.conversation.reembed(COMPANY, ADA, {"boss": hashed("the weather")})
-    assert shown(place.load("weather", loader=loader)) == ["boss"]
 
 
 def test_sessions_that_age_leave_what_is_kept_in_the_process_but_for_the_latest(place: Place) -> None:

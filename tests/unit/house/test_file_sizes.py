@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from measure.tree import FACE, cycles, imports, packages, product
 from support.repository import PRODUCT_FOLDERS, ROOT, source_files
 
 #: Lines of a source file: what nine in ten may have at most, and the longest.
@@ -56,6 +57,12 @@ def test_few_source_files_are_paragraphs_of_their_neighbour() -> None:
 def test_a_folder_can_be_taken_in_at_a_glance() -> None:
     modules = Counter(path.parent for path in lines_of(*PRODUCT_FOLDERS) if path.name != "__init__.py")
     assert {str(folder): count for folder, count in modules.items() if count > IN_A_FOLDER} == {}
+
+
+def test_no_file_and_no_package_imports_itself_in_the_end_for_types_either() -> None:
+    graph = imports({name: path for name, path in product().items() if name != FACE}, for_types=True)
+    assert cycles(graph) == []
+    assert cycles(packages(imports(product()))) == []
 
 
 def test_no_test_file_is_too_long_to_read(record_property: Callable[[str, object], None]) -> None:

@@ -27,7 +27,7 @@ from memcore.llm.protocol import Completion, CompletionRequest
 from memcore.memories import Memories
 from memcore.memory.async_memory import AsyncMemory
 from memcore.memory.memory import Memory
-from memcore.memory.tools import opening_model
+from memcore.memory.reader import opening_model
 from memcore.models.asking import Answer, AnsweredBy, AnswerSentence, FoundPassages, NoSentences
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 

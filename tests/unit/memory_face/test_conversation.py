@@ -125,8 +125,8 @@ def test_a_closed_memory_opens_its_ledger_again(stack: Stack) -> None:
     ],
 )
 def test_a_wrong_id_is_named_and_nothing_is_opened(stack: Stack, call: Callable[[Any], Any], said: str) -> None:
-    with pytest.raises(MemoryInputError) as refused:
-        call(stack.memory())
+    with pytest.raises(MemoryInputError) as refused, stack.memory() as memory:
+        call(memory)
 
     async def later() -> None:
         await call(stack.async_memory())

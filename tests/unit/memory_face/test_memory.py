@@ -4,8 +4,9 @@ import asyncio
 import inspect
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -92,11 +93,12 @@ class Installation:
         self.broker = Broker()
         self.store = Store()
         self.made = 0
+        self.closing = ExitStack()
 
     def memory(self) -> Memory:
         client = MemoryClient(BROKER_URL)
         client._opened = self.broker  # type: ignore[assignment]  # it has what these calls need
-        return Memory(client, open_backend=self.open_backend, policy=Policy())
+        return self.closing.enter_context(Memory(client, open_backend=self.open_backend, policy=Policy()))
 
     def async_memory(self) -> AsyncMemory:
         client = AsyncMemoryClient(BROKER_URL)
@@ -120,8 +122,10 @@ class Installation:
 
 
 @pytest.fixture
-def given() -> Installation:
-    return Installation()
+def given() -> Iterator[Installation]:
+    installation = Installation()
+    with installation.closing:
+        yield installation
 
 
 def test_given_a_text_when_stored_then_the_workers_get_a_semantic_memory(given: Installation) -> None:

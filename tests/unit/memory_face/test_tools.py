@@ -25,7 +25,7 @@ from memcore.llm.protocol import Completion, CompletionRequest
 from memcore.memories import Memories
 from memcore.memory.async_memory import AsyncMemory
 from memcore.memory.memory import Memory
-from memcore.memory.tools import opening_model
+from memcore.memory.reader import opening_model
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 SEARCHING = ["search_memory", "recall_memory"]
