@@ -8,6 +8,7 @@ import logging
 import re
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Annotated, Any, Literal, Never
 
 from celery.app.task import Context
@@ -67,9 +68,13 @@ def _empty(value: Any) -> Any:
     return value
 
 
+#: How much deeper than here a payload must be writable: a worker's child may be deeper in its calls.
+_SPARE_DEPTH = 400
+
+
 def _writable(value: dict[str, Any]) -> dict[str, Any]:
     try:
-        json.dumps(value)
+        json.dumps(reduce(lambda within, _: [within], range(_SPARE_DEPTH), [value]))
     except RecursionError:
         raise ValueError("is nested too deep") from None
     return value

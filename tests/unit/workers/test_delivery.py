@@ -63,6 +63,23 @@ def test_an_object_is_a_payload_too() -> None:
         check_message(delivered(body=body), may_expire=False)
 
 
+@pytest.mark.parametrize("depth", [700, 1_500])
+def test_an_object_that_a_job_may_not_be_able_to_write_is_refused(depth: int) -> None:
+    # A worker's child may be deeper in its calls than the loop that looks at the message.
+    nested: dict[str, Any] = {}
+    for _ in range(depth):
+        nested = {"a": nested}
+    with pytest.raises(MemoryInputError, match="must call a job with one payload"):
+        check_message(message_of(nested), may_expire=False)
+
+
+def message_of(payload: dict[str, Any]) -> Any:
+    """A message whose body is decoded already: the decoder has a limit of its own."""
+    message = delivered()
+    message._decoded_cache = [[payload], {}, {}]
+    return message
+
+
 def test_arguments_that_another_client_quotes_are_shown_to_nobody() -> None:
     headers = {"argsrepr": repr([SECRET]), "kwargsrepr": repr({"payload": SECRET}), "id": "job-1"}
     hide_arguments(headers)
