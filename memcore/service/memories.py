@@ -1,8 +1,9 @@
 """Memories of agents: store, search and prepare them; explain one, and say which replaced which."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from memcore.backends.protocol import MAX_PAGE, SharedKnowledgeStore, scanned
 from memcore.backends.succession import current, reinstate, supersede
@@ -14,8 +15,8 @@ from memcore.ledger.consolidation_groups import BY_HAND, CHANGES, ConsolidationG
 from memcore.ledger.organization.audit import person
 from memcore.maintenance.provenance import MemoryHistory, trace_memory
 from memcore.memories import Memories
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest, require_agent_id
-from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
+from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, require_agent_id
+from memcore.models.memory_changes import ForgetReceipt, ListFields, UpdateFields
 from memcore.records import MemoryRecord, Where
 from memcore.retrieval.conflicts import Conflict, conflicts
 from memcore.service.resources import ServiceResources
@@ -23,6 +24,22 @@ from memcore.service.resources import ServiceResources
 if TYPE_CHECKING:
     from memcore.backends.factory import WorkerBackend
     from memcore.ledger.organization.shared_log import SharedEntry
+
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def of_kept(
+    call: Callable[Concatenate[Any, Given], Awaitable[Result]],
+) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, Result]]:
+    """Return a call of Memories as one of MemoryOperations."""
+
+    @wraps(call)
+    async def run(self: "MemoryOperations", /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        return await call(await self.kept(), *args, **kwargs)
+
+    return run
 
 
 class MemoryOperations:
@@ -52,32 +69,17 @@ class MemoryOperations:
         """Return the agent's memories that match by meaning and by words, best first. Raises MemoryRetrievalError."""
         return await (await self._resources.backend()).retrieve(require_agent_id(agent_id), query)
 
-    async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        """Return a memory, or the version that is in its place now; None when the agent has none."""
-        return await (await self.kept()).get(agent_id, memory_id)
+    get = of_kept(Memories.get)
+    get_by_key = of_kept(Memories.get_by_key)
+    list = of_kept(Memories.list)
+    namespaces = of_kept(Memories.namespaces)
+    count = of_kept(Memories.count)
+    history = of_kept(Memories.history)
 
     async def texts(self, agent_id: str, memory_ids: Sequence[str]) -> dict[str, str]:
         """Return the texts of those of the memories that are in the store, by id."""
         found = await (await self._resources.backend()).get_many(agent_id, memory_ids)
         return {each.entry.id: each.entry.content for each in found}
-
-    async def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> MemoryEntry | None:
-        """Return the memory with this key of the caller's, None when there is none."""
-        return await (await self.kept()).get_by_key(agent_id, key, namespace=namespace)
-
-    async def list(
-        self, agent_id: str, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFields]
-    ) -> MemoryPage:
-        """Return 1 to 256 memories that meet all filters, oldest first. Raises MemoryInputError."""
-        return await (await self.kept()).list(agent_id, limit=limit, cursor=cursor, **filters)
-
-    async def namespaces(self, agent_id: str) -> tuple[str, ...]:
-        """Return the namespaces in which the agent has memories, in order."""
-        return await (await self.kept()).namespaces(agent_id)
-
-    async def count(self, agent_id: str, *, category: MemoryCategory | str | None = None) -> int:
-        """Return how many memories the agent has."""
-        return await (await self.kept()).count(agent_id, category=category)
 
     async def count_matching(self, agent_id: str, **filters: Unpack[ListFields]) -> int:
         """Return how many memories of the agent meet all filters. Raises MemoryInputError."""
@@ -128,10 +130,6 @@ class MemoryOperations:
         if receipt.run_id is not None and (by is not None or reason is not None):
             await self._resources.note(by, "memory.forget", receipt.run_id, reason=reason)
         return receipt
-
-    async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
-        """Return what became of a memory, oldest first, by any version's id. Raises MemoryNotFoundError."""
-        return await (await self.kept()).history(agent_id, memory_id)
 
     async def kept(self) -> Memories:
         """Return what reads, changes and forgets single memories, over the connected backend."""

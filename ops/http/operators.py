@@ -160,20 +160,13 @@ class FineTuneRunView(Frozen):
     @classmethod
     def of(cls, run: FineTuneRun) -> Self:
         """Return what is shown of a run."""
-        return cls(
-            run_id=run.run_id,
-            stage=run.stage,
-            progress=run.progress,
-            error=run.reason,
-            stages_completed=run.stages_completed,
-            waits_for_a_worker=not run.stage.is_end and run.token is None,
-            cancel_requested_at=run.cancel_requested_at,
-            started_at=run.started_at,
-            updated_at=run.updated_at,
-            completed_at=run.finished_at,
-            duration_seconds=None if run.duration is None else run.duration.total_seconds(),
-            plan=run.plan,
-        )
+        made = {
+            "error": run.reason,
+            "waits_for_a_worker": not run.stage.is_end and run.token is None,
+            "completed_at": run.finished_at,
+            "duration_seconds": None if run.duration is None else run.duration.total_seconds(),
+        }
+        return cls(**{name: getattr(run, name) for name in cls.model_fields if name not in made}, **made)
 
 
 class FineTuneRuns(Frozen):
@@ -275,9 +268,4 @@ class PreflightView(Frozen):
     @classmethod
     def of(cls, result: PreflightResult) -> Self:
         """Return what is shown of a preflight."""
-        return cls(
-            checks=result.checks,
-            recommended_batch_size=result.recommended_batch_size,
-            estimates=result.estimates,
-            can_proceed=result.can_proceed,
-        )
+        return cls(**{name: getattr(result, name) for name in cls.model_fields})

@@ -170,8 +170,7 @@ def cancel(command: JsonCommand, person: _Person) -> None:
 @app.command("resume")
 def resume(command: JsonCommand, run_id: _RunId, is_watched: _Watch = False) -> None:
     """Resume a failed or cancelled run after its last finished stage."""
-    run = command.run(lambda service: service.finetune.resume_fine_tune(run_id))
-    _show_run(command, run, is_watched=is_watched)
+    _show_run(command, command.run(lambda service: service.finetune.resume_fine_tune(run_id)), is_watched=is_watched)
 
 
 @app.command("runs")

@@ -93,16 +93,14 @@ class _AgentOptions:
 def add(command: JsonCommand, agent_id: AgentArgument, options: _AgentOptions) -> None:
     """Register an agent before its first memory."""
     given = options.given()
-    agent = command.run(lambda service: service.agents.add(agent_id, given))
-    command.show_facts(agent)
+    command.show_facts(command.run(lambda service: service.agents.add(agent_id, given)))
 
 
 @app.command("set")
 def change(command: JsonCommand, agent_id: AgentArgument, options: _AgentOptions) -> None:
     """Change an agent's settings; those that are left out stay as they are."""
     given = options.given()
-    agent = command.run(lambda service: service.agents.set(agent_id, given))
-    command.show_facts(agent)
+    command.show_facts(command.run(lambda service: service.agents.set(agent_id, given)))
 
 
 @app.command("remove")

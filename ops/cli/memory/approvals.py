@@ -76,21 +76,18 @@ def show(command: JsonCommand, approval_id: ApprovalArgument) -> None:
 def approve(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason: Reason = None) -> None:
     """Approve a proposal and carry it out; if somebody decided before, name them and exit 1."""
     word = Decision(by=by, reason=reason)
-    approval = command.run(lambda service: service.approvals.approve(approval_id, word))
-    command.show_facts(approval_facts(approval))
+    command.show_facts(approval_facts(command.run(lambda service: service.approvals.approve(approval_id, word))))
 
 
 @app.command("reject")
 def reject(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason: Reason = None) -> None:
     """Reject a proposal; nothing is published."""
     word = Decision(by=by, reason=reason)
-    approval = command.run(lambda service: service.approvals.reject(approval_id, word))
-    command.show_facts(approval_facts(approval))
+    command.show_facts(approval_facts(command.run(lambda service: service.approvals.reject(approval_id, word))))
 
 
 @app.command("undo")
 def undo(command: JsonCommand, approval_id: ApprovalArgument, by: By, reason: Reason = None) -> None:
     """Undo an approval: remove what it published, and restore what it superseded."""
     word = Decision(by=by, reason=reason)
-    approval = command.run(lambda service: service.approvals.undo(approval_id, word))
-    command.show_facts(approval_facts(approval))
+    command.show_facts(approval_facts(command.run(lambda service: service.approvals.undo(approval_id, word))))

@@ -35,8 +35,7 @@ def search(
 @app.command("show")
 def show(command: JsonCommand, agent_id: AgentArgument, entry_id: EntryArgument) -> None:
     """Show one archived memory whole, even if it was restored since."""
-    archived = command.run(lambda service: service.archive.get(agent_id, entry_id))
-    command.show_facts(archived.facts())
+    command.show_facts(command.run(lambda service: service.archive.get(agent_id, entry_id)).facts())
 
 
 @app.command("restore")

@@ -52,8 +52,7 @@ def list_erasures(
     limit: Annotated[int, typer.Option(help="At most so many, 1 to 256.")] = 20,
 ) -> None:
     """Show erasures, newest first: which wait, and for what."""
-    found = command.run(lambda service: service.erasures.list(agent_id=agent, limit=limit))
-    command.show_rows(found, *_COLUMNS)
+    command.show_rows(command.run(lambda service: service.erasures.list(agent_id=agent, limit=limit)), *_COLUMNS)
 
 
 @app.command("receipt")

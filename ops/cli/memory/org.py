@@ -95,8 +95,7 @@ def write(
     with naming_fields():
         request = OrgFactWriteRequest.model_validate({"content": content, "category": category, "tags": tag or ()})
         author = OrgFactAuthor(is_human=True, name=by)
-    written = command.run(lambda service: service.org.write(request, author=author, fact_id=fact_id))
-    command.show_facts({"id": written})
+    command.show_facts({"id": command.run(lambda service: service.org.write(request, author=author, fact_id=fact_id))})
 
 
 @app.command("retract")

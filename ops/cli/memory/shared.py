@@ -34,8 +34,7 @@ def publish(
 ) -> None:
     """Publish a text for all agents; when the command ends, searches find it."""
     request = store_request(content, category=category, namespace=namespace, source=source, tags=tag)
-    memory_id = command.run(lambda service: service.memories.publish(agent_id, request))
-    command.show_facts({"id": memory_id})
+    command.show_facts({"id": command.run(lambda service: service.memories.publish(agent_id, request))})
 
 
 @app.command("search")

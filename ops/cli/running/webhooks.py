@@ -36,8 +36,7 @@ def add(
     name: Annotated[str | None, typer.Option(help="What it is called; the name of its host when left out.")] = None,
 ) -> None:
     """Add a webhook and print the secret that verifies what it gets. The secret is shown once."""
-    made = command.run(lambda service: service.webhooks.add(url, event, name=name, by=by))
-    _show_secret(command, made)
+    _show_secret(command, command.run(lambda service: service.webhooks.add(url, event, name=name, by=by)))
 
 
 @app.command("list")
@@ -92,22 +91,19 @@ def replay(
 @app.command("rotate")
 def rotate(command: CompanyCommand, name: NameArgument, by: By) -> None:
     """Make a new secret and print it; for 24 hours what is sent is signed with the old one too."""
-    made = command.run(lambda service: service.webhooks.rotate(name, by=by))
-    _show_secret(command, made)
+    _show_secret(command, command.run(lambda service: service.webhooks.rotate(name, by=by)))
 
 
 @app.command("enable")
 def enable(command: CompanyCommand, name: NameArgument, by: By) -> None:
     """Let a webhook be told of what happens from now on; `replay --failed` sends what it missed."""
-    found = command.run(lambda service: service.webhooks.enable(name, by=by))
-    command.show_facts(_row(found))
+    command.show_facts(_row(command.run(lambda service: service.webhooks.enable(name, by=by))))
 
 
 @app.command("disable")
 def disable(command: CompanyCommand, name: NameArgument, by: By) -> None:
     """Let a webhook be told of nothing more."""
-    found = command.run(lambda service: service.webhooks.disable(name, by=by))
-    command.show_facts(_row(found))
+    command.show_facts(_row(command.run(lambda service: service.webhooks.disable(name, by=by))))
 
 
 @app.command("remove")
