@@ -156,7 +156,7 @@ async def test_what_is_changed_while_it_is_forgotten_goes_as_it_is_then(
         receipt = await memories.forget(AGENT, **given)
 
     assert edited[0] in receipt.forgotten
-    run = world.ledger.runs.get(COMPANY, receipt.run_id)
+    run = world.ledger.runs.get(COMPANY, str(receipt.run_id))
     assert run.counts["removed"] == len(receipt.forgotten)
     assert await memories.get(AGENT, uid(1)) is None
     await world.check_balance()
