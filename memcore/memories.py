@@ -330,7 +330,8 @@ class Memories:
         self, agent_id: str, going: Sequence[str], where: Where | None, *, is_expected: bool
     ) -> ForgetReceipt:
         """Forget these memories, and what others make of them meanwhile where that meets the filters, too."""
-        run_id, gone = None, tuple[str, ...]()
+        run_id: str | None = None
+        gone: tuple[str, ...] = ()
         for _ in range(_ATTEMPTS):
             run_id, gone = await self._changes.delete_many(self.backend, agent_id, going, run_id=run_id, before=gone)
             if is_expected and going and not gone:

@@ -8,7 +8,6 @@ import logging
 import re
 import sys
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from typing import Annotated, Any, Literal, Never
 
 from celery.app.task import Context
@@ -73,8 +72,11 @@ _SPARE_DEPTH = 400
 
 
 def _writable(value: dict[str, Any]) -> dict[str, Any]:
+    deeper: Any = value
+    for _ in range(_SPARE_DEPTH):
+        deeper = [deeper]
     try:
-        json.dumps(reduce(lambda within, _: [within], range(_SPARE_DEPTH), [value]))
+        json.dumps(deeper)
     except RecursionError:
         raise ValueError("is nested too deep") from None
     return value
