@@ -52,6 +52,22 @@ def checked_owner(agent_id: str, user_id: str | None, session_id: str | None) ->
         return Owner(agent_id=agent_id, subject=subject)
 
 
+class LoadFields(TypedDict, total=False):
+    """How memory is loaded for a turn.
+
+    Attributes:
+        user_id: the person; the session stands for one where nobody is named.
+        session_id: the session.
+        token_budget: most tokens of what is remembered; 1,000 when left out.
+        is_first_turn: whether the session begins; found out when left out.
+    """
+
+    user_id: str | None
+    session_id: str | None
+    token_budget: int
+    is_first_turn: bool | None
+
+
 class AddEvent(TypedDict):
     """What became of one fact or rule.
 
@@ -111,12 +127,13 @@ class ConversationReader:
     async def load_turn(
         self,
         reader: "Reader",
-        owner: Owner,
+        agent_id: str,
         text: str,
         *,
-        session_id: str | None,
-        token_budget: int,
-        is_first_turn: bool | None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        token_budget: int = TOKEN_BUDGET,
+        is_first_turn: bool | None = None,
     ) -> "TurnContext":
         """Return what is remembered of a person that a turn is about; the reader's embedder makes the text's vector."""
 
@@ -125,6 +142,7 @@ class ConversationReader:
             with unlimited():
                 return (await reader.open()).backend
 
+        owner = checked_owner(agent_id, user_id, session_id)
         _, loader = await asyncio.to_thread(self._open)
         async with deadline(self._policy.memory.retrieval.deadline_seconds):
             return await loader.load_turn(

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
-from memcore.memory.conversation import TOKEN_BUDGET, ConversationReader, checked_owner, required
+from memcore.memory.conversation import ConversationReader, LoadFields, required
 from memcore.memory.fields import (
     AskFields,
     SearchFields,
@@ -105,16 +105,7 @@ class Reads:
             time_zone=query.time_zone,
         )
 
-    async def load_turn(
-        self,
-        agent_id: str,
-        text: str,
-        *,
-        user_id: str | None = None,
-        session_id: str | None = None,
-        token_budget: int = TOKEN_BUDGET,
-        is_first_turn: bool | None = None,
-    ) -> "TurnContext":
+    async def load_turn(self, agent_id: str, text: str, **about: Unpack[LoadFields]) -> "TurnContext":
         """Return what is remembered of the person that an agent talks to, before it answers ``text``.
 
         The person is the user, or the session where no user is named. ``messages()`` of what comes back stands between
@@ -127,15 +118,7 @@ class Reads:
                 words alone are compared then, and ``reasons`` says so.
             MemoryConfigError: as for search.
         """
-        owner = checked_owner(agent_id, user_id, session_id)
-        return await required(self._conversation).load_turn(
-            self._reader,
-            owner,
-            text,
-            session_id=session_id,
-            token_budget=token_budget,
-            is_first_turn=is_first_turn,
-        )
+        return await required(self._conversation).load_turn(self._reader, agent_id, text, **about)
 
     async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> "tuple[ToolDefinition, ...]":
         """Return the tools of ``memory.retrieval.strategy``; under ``context``, search_memory and recall_memory.

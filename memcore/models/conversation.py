@@ -243,20 +243,6 @@ class HeldCandidate(Frozen):
     created_at: BoundedTime
 
 
-class SessionMemoryBuffer(Frozen):
-    """What a session holds back until its end.
-
-    Attributes:
-        session_id: the session.
-        held_semantic: facts, in the order in which they were said.
-        held_procedural: rules, likewise.
-    """
-
-    session_id: StoredKey
-    held_semantic: tuple[HeldCandidate, ...] = ()
-    held_procedural: tuple[HeldCandidate, ...] = ()
-
-
 class FactState(StrEnum):
     """The state of a fact, a rule or an arc."""
 

@@ -25,7 +25,7 @@ from memcore.errors import (
     MemoryStoreError,
 )
 from memcore.jobs import ApplicationOutcome
-from memcore.memory.conversation import TOKEN_BUDGET, checked_mode
+from memcore.memory.conversation import LoadFields, checked_mode
 from memcore.memory.fields import WAIT_SECONDS, AskFields, Jobs, SearchFields, StoreFields, job_ids_of
 from memcore.models.asking import Answer, AskEvent
 from memcore.models.conversation import LayerCounts, MemoryMode
@@ -236,26 +236,9 @@ class AsyncRemoteMemory:
         call = calls.call_tool(agent_id, name, arguments, writes=writes)
         return await self._send(call)
 
-    async def load_turn(
-        self,
-        agent_id: str,
-        text: str,
-        *,
-        user_id: str | None = None,
-        session_id: str | None = None,
-        token_budget: int = TOKEN_BUDGET,
-        is_first_turn: bool | None = None,
-    ) -> LoadedTurn:
+    async def load_turn(self, agent_id: str, text: str, **about: Unpack[LoadFields]) -> LoadedTurn:
         """Return what Memory.load_turn does, as ``messages()`` for a prompt, without the facts one by one."""
-        call = calls.load_turn(
-            agent_id,
-            text,
-            user_id=user_id,
-            session_id=session_id,
-            token_budget=token_budget,
-            is_first_turn=is_first_turn,
-        )
-        return await self._send(call)
+        return await self._send(calls.load_turn(agent_id, text, **about))
 
     async def set_recall(
         self, agent_id: str, is_on: bool, *, user_id: str | None = None, session_id: str | None = None

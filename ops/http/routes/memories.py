@@ -143,14 +143,7 @@ async def ask_events(
 @router.post("/context")
 async def context(agent_id: ReadAgent, body: ContextBody, service: Service) -> Prepared:
     """Return the messages to put between the system prompt and the task: policies, directive, memories."""
-    messages = await service.engine.prepare(
-        agent_id,
-        body.text,
-        token_budget=body.token_budget,
-        categories=body.categories,
-        require_all=body.require_all,
-        time_zone=body.time_zone,
-    )
+    messages = await service.engine.prepare(agent_id, **body.model_dump())
     return Prepared(messages=messages, degraded=messages.degraded)
 
 
