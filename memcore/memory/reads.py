@@ -196,8 +196,8 @@ class Reads:
         """Change a memory at once, and return its new version; the version before is journaled, and can be undone.
 
         Fields that are left out stay as they are. ``expected`` is the id of the version to change, ``memory_id`` itself
-        where it is left out, ``*`` any. Raises MemoryConflictError where another version is there: read it, and try again.
-        Raises MemoryNotFoundError when the agent has no such memory.
+        where it is left out, ``*`` any. Raises MemoryConflictError where another version is there: read it, and try
+        again. Raises MemoryNotFoundError when the agent has no such memory.
         """
         with named_as_given():
             return await (await self._reader.open()).kept.update(agent_id, memory_id, expected=expected, **fields)
