@@ -201,7 +201,7 @@ class LLMExperienceCompressor:
         by = Attribution(company=self._company, agent_id=agent_id, run_id=None, purpose=PURPOSE)
         key = by.question_id(config.model, experience.id, self.version)
         lesson = _grounded(await ask_structured(self._model, request, ExperienceLesson, by=by, key=key), experience, by)
-        # What grew counts as not compressed.
+        # A longer lesson counts as not compressed.
         ratio = lesson.chars / raw_chars(experience)
         return CompressedExperience(
             id=_memory_id(experience, self, company=self._company),
@@ -372,7 +372,7 @@ class CompressionService:
         )
         errors = [each for each in became if isinstance(each, BaseException)]
         if errors:
-            # What stops the job for a reason of its own comes before a budget that is spent.
+            # An error that stops the job comes before a budget that is spent.
             raise min(errors, key=lambda error: isinstance(error, BudgetExceededError))
         return [each for each in became if isinstance(each, str)]
 

@@ -308,7 +308,7 @@ class MemoryClient:
             raise MemoryInputError("request_id", "must not be blank")
         with naming_fields():
             run_id = ids.finetune_run_id(company=self._company, cause=request_id or ids.new_id())
-            # What is not said is not sent: a worker of another release has its own defaults, and may not know a field.
+            # Without the defaults: a worker of another release has its own, and may not know a field.
             said = wanted.model_dump(mode="json", exclude_defaults=True)
             payload = FineTunePayload(company=self._company, run_id=run_id, plan=said)
         if self._levels is not None:

@@ -461,8 +461,9 @@ class LevelChecker:
     """Refuses memories without the id that their agent's level requires, and a second fine-tune run.
 
     The policy holds the company's level, and the ledger an agent's own, which wins. The ledger is asked only about
-    memories that the company's level refuses: no engine waits for a database with each memory. What is not known here
-    is sent: the worker decides, keeps as a dead letter what it may not store, and ``wait`` says why.
+    memories that the company's level refuses: no engine waits for a database with each memory. A memory of an agent
+    whose level is unknown is sent: the worker decides, and keeps as a dead letter what it may not store; ``wait`` says
+    why.
     """
 
     def __init__(self, settings: "Settings", *, monotonic: Callable[[], float] = time.monotonic) -> None:

@@ -69,7 +69,7 @@ class AsyncMemory(Reads):
         ends_conversations: bool = True,
     ) -> None:
         self._client = client
-        #: What is written goes through it, in the client's threads.
+        #: Writes go through it, in the client's threads.
         self.blocking = Memory(
             client.blocking,
             open_backend=open_backend,

@@ -339,9 +339,9 @@ class Memory:
     ) -> AddResult:
         """Draw what is worth keeping from messages with ``role`` and ``content``, and say what became of it.
 
-        What a person says up to an answer is one turn, sent as extract_turn does; this call waits until a model was
+        A person's words up to an answer are one turn, sent as extract_turn does; this call waits until a model was
         asked about each. ``results`` has an event for each fact or rule: ``ADD``, ``UPDATE`` with what it replaced
-        (``previous_memory``), or ``NOOP`` for what is known already. What waits for the end of its session has none.
+        (``previous_memory``), or ``NOOP`` for what is known already; none for what waits for the end of its session.
 
         Raises:
             MemoryInputError: a message breaks a limit, or neither user nor session is given; nothing was sent.

@@ -263,7 +263,7 @@ def open_shared_backend(
     """Return the backend that workers write to, not connected. Raises MemoryConfigError."""
     from memcore.backends.factory import create_engine_backend, require_shared_backends  # noqa: PLC0415  # with the first read, see Reader
 
-    # What workers write into their own process could never be read here.
+    # Memories that workers keep in their own process could never be read here.
     require_shared_backends(policy)
     return create_engine_backend(settings, policy, embedder=embedder, is_readers=True)
 

@@ -85,9 +85,9 @@ class Reads:
         """Return the messages to put between the system prompt and the task: policies, directive, memories.
 
         ``text`` says what the coming turn is about. Policies and memories take ``token_budget`` tokens at most.
-        What fails once the store was reached is done without: ``degraded`` of the answer names it, and the last message
-        says it. With ``require_all`` it is an error. Which memories were shown is counted, in batches. ``time_zone`` is
-        the asker's, as in search.
+        A part that fails once the store was reached is left out: ``degraded`` of the answer names it, and the last
+        message says it. With ``require_all`` it is an error. Uses are counted, in batches. ``time_zone`` is the
+        asker's, as in search.
 
         Raises:
             MemoryInputError: an argument breaks a limit, as a negative budget.
@@ -134,7 +134,7 @@ class Reads:
     ) -> str:
         """Call a tool as a model asks for it, and return the text for the model; ``writes`` as for ``tools``.
 
-        The arguments are a mapping, or the JSON text that the model wrote. What goes wrong is a text that begins with
+        The arguments are a mapping, or the JSON text that the model wrote. An error is a text that begins with
         ``Error:``. Raises MemoryConnectionError and MemoryConfigError when the store cannot be opened at all.
         """
         return await (await self._reader.open()).call_tool(agent_id, name, arguments, writes=writes)
@@ -195,9 +195,9 @@ class Reads:
     ) -> MemoryEntry:
         """Change a memory at once, and return its new version; the version before is journaled, and can be undone.
 
-        What is left out stays as it is. ``expected`` is the id of the version to change, ``memory_id`` itself where it
-        is left out, ``*`` any. Raises MemoryConflictError where another version is there: read it, and try again.
-        Raises MemoryNotFoundError when the agent has no such memory.
+        Fields that are left out stay as they are. ``expected`` is the id of the version to change, ``memory_id`` itself
+        where it is left out, ``*`` any. Raises MemoryConflictError where another version is there: read it, and try
+        again. Raises MemoryNotFoundError when the agent has no such memory.
         """
         with named_as_given():
             return await (await self._reader.open()).kept.update(agent_id, memory_id, expected=expected, **fields)

@@ -31,7 +31,7 @@ def blocking(
 
 
 def _result(work: Coroutine[Any, Any, Result]) -> Result:
-    """Return the result of a coroutine that waits for nothing, as all over a BlockingConnection."""
+    """Return the result of a coroutine over a BlockingConnection, which waits for no event loop."""
     try:
         work.send(None)
     except StopIteration as done:

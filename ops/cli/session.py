@@ -191,7 +191,7 @@ def _with_options(function: Callable[..., None]) -> Callable[..., None]:
     options: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
         options += inspect.signature(groups[name]).parameters.values() if name in groups else [parameter]
-    # What every command takes comes last.
+    # The options of every command come last.
     options.sort(key=lambda each: each.name in _EVERYWHERE)
 
     @wraps(function)

@@ -187,8 +187,8 @@ async def _note_use(keys: ApiKeys, key_id: str, at: datetime) -> None:
 class Authenticate:
     """Middleware: refuses a request without a valid key before its body is read, whatever its path.
 
-    What is mounted or added later is behind it too; a route then says which verb it asks for. Where no key is asked
-    for, a request must name this machine as its host, and come from no page of another site.
+    Routes that are mounted or added later are behind it too; each then says which verb it asks for. Where no key is
+    asked for, a request must name this machine as its host, and come from no page of another site.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ VerbName = Literal["read", "maintain", "approve", "admin"]
 #: What a tool returns: facts for the result, JSON values all.
 Facts = Mapping[str, Any]
 
-#: The two arguments of every destructive tool. Who acts is no argument: the session says it.
+#: The two arguments of every destructive tool. The session, and no argument, says who acts.
 _GUARDRAIL: dict[str, Any] = {
     "confirm": {"type": "boolean", "const": True, "description": "Literally true."},
     "reason": {

@@ -137,7 +137,7 @@ class AgentReranker:
             return cast("list[str]", json.loads((await ask()).text))
         kept = await asyncio.to_thread(self._cache.known, self._by.company, key)
         if kept is None:
-            # What is stored is the order by ids, and only after it was checked: an error stores nothing.
+            # The order by ids is stored, and only after it was checked: an error stores nothing.
             kept = (await self._cache.over(self._model).ask_once(ask, by=self._by, key=key)).text
             await asyncio.to_thread(self._cache.trim, self._by.company)
         order = cast("list[str]", json.loads(kept))

@@ -66,7 +66,7 @@ class Mem0Route(APIRoute):
 
 
 def _in_their_form(problem: Problem, *, headers: dict[str, str] | None = None) -> Response:
-    # What breaks a limit is 400 there.
+    # There a broken limit is 400.
     status = 400 if problem.status == 422 else problem.status  # noqa: PLR2004  # a status
     kept = {name: value for name, value in (headers or {}).items() if name in {"retry-after", "www-authenticate"}}
     body = Refusal(detail=problem.detail, error=problem.domain_code, field=problem.field)
@@ -87,7 +87,7 @@ class Refusal(BaseModel):
     field: str | None = None
 
 
-#: What every path may answer; what stands before the paths, as the check of the key, answers with a problem.
+#: The errors of every path; the check of the key, before the paths, answers with a problem.
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {
         "description": description,
