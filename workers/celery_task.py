@@ -139,13 +139,14 @@ def build_tasks(app: Celery, jobs: Iterable[Job], contexts: WorkerContexts) -> N
 
 def _build_task(app: Celery, job: Job, contexts: WorkerContexts, gate: SerialGate) -> None:
     def run(self: Task, payload: str | dict[str, Any] = "{}") -> dict[str, Any]:
-        # Another client than ours may send an object.
-        text = payload if isinstance(payload, str) else json.dumps(payload)
-        company = company_of(text)
+        company: str | None = None
         waits_in_hand = job.retry_after < IN_HAND
         self.request.in_hand_until = time.monotonic() + IN_HAND.total_seconds() if waits_in_hand else 0.0
         while True:
             try:
+                # Another client than ours may send an object.
+                text = payload if isinstance(payload, str) else json.dumps(payload)
+                company = company_of(text)
                 return _process(self, job, contexts, gate, payload=text, company=company)
             except _StaysInHandError:
                 pass

@@ -161,6 +161,13 @@ def test_a_dead_letter_that_cannot_be_written_keeps_the_message(
     assert back["retries"] == 3
 
 
+def test_a_message_that_cannot_be_looked_into_goes_back(
+    job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.celery_task.company_of", MagicMock(side_effect=MemoryError))
+    assert run_task(Contexts(job_context), job_that(lambda *_: Done()), monkeypatch)["retries"] == 3
+
+
 def test_a_message_that_cannot_be_sent_again_is_rejected(
     job_context: ScriptedContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
