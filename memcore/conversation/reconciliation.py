@@ -64,8 +64,7 @@ class Reconciled:
 
     Attributes:
         fates: by the id of each new fact or rule, whether it is written or was known.
-        counts: ``writes``, ``bumps``, ``superseded``, ``skips``, and ``unsure``: facts that stand although the model
-            said once that they were replaced.
+        counts: ``writes``, ``bumps``, ``superseded``, ``skips``, and ``unsure``: pairs of facts that a person decides.
     """
 
     commit: Commit
@@ -262,7 +261,6 @@ class _Draft:
     bumped: set[str] = field(default_factory=set[str])
     superseded: dict[str, str] = field(default_factory=dict[str, str])
     skips: int = 0
-    unsure: int = 0
 
     def drop(self, new: Fact | ProfileRule) -> None:
         (self.facts if isinstance(new, Fact) else self.rules).pop(id_of(new))
@@ -278,7 +276,7 @@ class _Draft:
             newest = max(later, key=lambda each: (each.created_at, id_of(each)))
             values = {"state": FactState.SUPERSEDED, "superseded_by": id_of(newest)}
             if isinstance(new, Fact):
-                self.facts[new.fact_id] = new.model_copy(update=values)
+                self.facts[new.fact_id] = self.facts[new.fact_id].model_copy(update=values)
             else:
                 self.rules[new.rule_id] = new.model_copy(update=values)
 
@@ -324,7 +322,7 @@ async def reconcile(
         "bumps": len(bumped),
         "superseded": len(draft.superseded),
         "skips": draft.skips,
-        "unsure": draft.unsure,
+        "unsure": sum(len(each.unsure_with) for each in draft.facts.values()),
     }
     commit = Commit(
         facts=tuple(draft.facts.values()),
@@ -381,14 +379,19 @@ async def _ask(asker: Asker, facts: Sequence[_Question], rules: Sequence[_Questi
 async def _replaced(
     asker: Asker, draft: _Draft, new: Fact | ProfileRule, named: Sequence[Fact | ProfileRule]
 ) -> list[Fact | ProfileRule]:
-    """Return which of the facts that the model says are replaced are so, where it is asked about each alone."""
-    found: list[Fact | ProfileRule] = []
+    """Return which of the facts that the model says are replaced are so, where it is asked about each alone.
+
+    Those of which it is not sure are noted for a person.
+    """
+    verdicts: dict[str, Verdict | None] = {}
     for each in named[-MOST_REPLACED:]:
         if isinstance(each, Fact) and isinstance(new, Fact):
             pair = (new, each) if each.created_at > new.created_at else (each, new)
-            found += [each] if await _change(asker, *pair) is Verdict.SUPERSEDES else []
-    draft.unsure += len(named) - len(found)
-    return found
+            verdicts[each.fact_id] = await _change(asker, *pair)
+    unsure = tuple(key for key, verdict in verdicts.items() if verdict is Verdict.UNSURE)
+    if isinstance(new, Fact) and unsure:
+        draft.facts[new.fact_id] = new.model_copy(update={"unsure_with": unsure})
+    return [each for each in named if verdicts.get(id_of(each)) is Verdict.SUPERSEDES]
 
 
 async def _change(asker: Asker, old: Fact, new: Fact) -> Verdict | None:

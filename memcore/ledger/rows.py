@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import RowMapping
+from sqlalchemy import Boolean, Column, ColumnElement, LargeBinary, RowMapping, literal, true
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryInputError, MemoryRetrievalError
@@ -125,3 +127,26 @@ def unpack(what: str, data: bytes) -> Row:
     if version != _VERSION:
         raise MemoryRetrievalError(f"{what} has form {version}; this release reads form {_VERSION}")
     return body
+
+
+class _Holds(FunctionElement[bool]):
+    """Whether a column of bytes holds these bytes: exactly, where LIKE has signs of its own."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(_Holds)
+def _in_sqlite(element: _Holds, compiler: Any, **options: Any) -> str:
+    return f"(instr({compiler.process(element.clauses, **options)}) > 0)"
+
+
+@compiles(_Holds, "postgresql")
+def _in_postgresql(element: _Holds, compiler: Any, **options: Any) -> str:
+    column, part = (compiler.process(each, **options) for each in element.clauses)
+    return f"(position({part} in {column}) > 0)"
+
+
+def holds(body: Column[Any], part: bytes) -> ColumnElement[bool]:
+    """Return the condition that a body, as rows keep it, holds these bytes."""
+    return _Holds(body, literal(part, LargeBinary())) == true()

@@ -291,6 +291,8 @@ class Fact(_Kept):
         turn_id: the turn; None for one that a session's end promoted from several.
         confidence: how sure the policy was.
         policy_version: the policy that wrote it.
+        unsure_with: ids of facts that were known when it was written, and of which a model is not sure whether one
+            replaced the other: a person decides.
     """
 
     fact_id: StoredKey
@@ -302,6 +304,11 @@ class Fact(_Kept):
     turn_id: StoredKey | None = None
     confidence: Confidence = "medium"
     policy_version: str = ""
+    unsure_with: tuple[StoredKey, ...] = ()
+
+    def is_superseded_by(self, fact_id: str) -> bool:
+        """Return whether another fact says what holds now."""
+        return self.state is FactState.SUPERSEDED and self.superseded_by == fact_id
 
 
 class ProfileRule(_Kept):

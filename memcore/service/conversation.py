@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from memcore.errors import MemoryNotFoundError
+from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.ledger.conversation.memory import UnsureFacts
 from memcore.ledger.conversation.turns import Session
 from memcore.ledger.ledger import Ledger
 from memcore.models.base import Frozen
@@ -118,9 +119,52 @@ class ConversationOperations:
             await self._resources.note(by, "conversation.forget", each)
         return changed
 
-    async def restore(self, owner: Owner, ids: Iterable[str]) -> int:
-        """Bring back what was forgotten, replaced or archived, and return how much. Raises MemoryNotFoundError."""
-        return await self._changed(owner, ids, to=FactState.ACTIVE, sources=HIDDEN)
+    async def restore(self, owner: Owner, ids: Iterable[str], *, by: str | None = None) -> int:
+        """Bring back what was forgotten, replaced or archived, and return how much. Raises MemoryNotFoundError.
+
+        With a name, the audit has each of them.
+        """
+        named = list(ids)
+        changed = await self._changed(owner, named, to=FactState.ACTIVE, sources=HIDDEN)
+        for each in named if by is not None else ():
+            await self._resources.note(by, "conversation.restore", each)
+        return changed
+
+    async def conflicts(self, agent_id: str, *, subject: str | None = None, limit: int = 20) -> tuple[UnsureFacts, ...]:
+        """Return pairs of facts of which a model is not sure whether the later one replaced the earlier one.
+
+        ``supersede`` and ``both_hold`` decide.
+        """
+        hidden = await self._resources.hidden()
+        found = await self._resources.run(self._ledger.conversation.unsure, self._company, agent_id, subject=subject)
+        return tuple(each for each in found if not hidden.hides(agent_id, each.owner.subject))[:limit]
+
+    async def supersede(
+        self, owner: Owner, old_id: str, new_id: str, *, by: str | None = None, reason: str | None = None
+    ) -> None:
+        """Let one fact replace another, which is shown no more; ``restore`` takes it back. Raises MemoryInputError."""
+        await self._require(owner, old_id, new_id)
+        await self._resources.run(self._ledger.conversation.supersede, self._company, owner, old_id, new_id)
+        why = f"by {new_id}" if reason is None else f"by {new_id}: {reason}"
+        await self._resources.note(by, "conversation.supersede", old_id, reason=why)
+
+    async def both_hold(
+        self, owner: Owner, old_id: str, new_id: str, *, by: str | None = None, reason: str | None = None
+    ) -> None:
+        """Say that two facts both hold; one that the other had superseded holds again. Raises MemoryInputError."""
+        await self._require(owner, old_id, new_id)
+        await self._resources.run(self._ledger.conversation.both_hold, self._company, owner, old_id, new_id)
+        why = f"with {new_id}" if reason is None else f"with {new_id}: {reason}"
+        await self._resources.note(by, "conversation.both_hold", old_id, reason=why)
+
+    async def _require(self, owner: Owner, old_id: str, new_id: str) -> None:
+        """Raise MemoryInputError unless both are facts of a person, and hold; or the one has replaced the other."""
+        is_hidden = await self._is_hidden(owner.agent_id, owner.subject)
+        for field, fact_id in (("old_id", old_id), ("new_id", new_id)):
+            fact = await self._resources.run(self._ledger.conversation.fact, self._company, owner, fact_id)
+            holds = fact is not None and (fact.state is FactState.ACTIVE or fact.is_superseded_by(new_id))
+            if is_hidden or not holds or old_id == new_id:
+                raise MemoryInputError(field, "is no fact of this person that holds; see `memtend conversation facts`")
 
     async def crises(
         self, agent_id: str, *, subject: str | None = None, limit: int = 20

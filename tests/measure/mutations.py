@@ -40,7 +40,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "answers",
-        ("found += [each] if await _change(asker, *pair) is Verdict.SUPERSEDES else []", "found += [each]"),
+        ("return [each for each in named if verdicts.get(id_of(each)) is Verdict.SUPERSEDES]", "return named"),
+        ("unsure = tuple(key for key, verdict in verdicts.items() if verdict is Verdict.UNSURE)", "unsure = ()"),
         ("pair = (new, each) if each.created_at > new.created_at else (each, new)", "pair = (each, new)"),
         ("is_possible = is_of_today(new.evidence_quote, year=old.created_at.year)", "is_possible = True"),
         ("if not any(isinstance(given.get(name), list | tuple) for name in forms):", "if False:"),

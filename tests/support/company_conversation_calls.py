@@ -33,7 +33,7 @@ def _said(ledger: Ledger, clock: StoppedClock, company: str) -> object:
 
 def _kept(ledger: Ledger, _clock: StoppedClock, company: str) -> object:
     commit = Commit(
-        facts=(fact(f"fact of {company}"),),
+        facts=(fact(f"fact of {company}"), fact(f"another fact of {company}", unsure_with=(f"fact of {company}",))),
         rules=(rule(f"rule of {company}"),),
         arc=arc("s-1"),
         vectors={"s-1": VECTOR},
@@ -100,6 +100,12 @@ WRITES: dict[str, Call] = {
     "conversation.change_state": lambda ledger, _, c: ledger.conversation.change_state(
         c, ADA, [f"fact of {COMPANY}"], to=FactState.FORGOTTEN, sources=list(FactState)
     ),
+    "conversation.supersede": lambda ledger, _, c: ledger.conversation.supersede(
+        c, ADA, f"fact of {COMPANY}", f"another fact of {COMPANY}"
+    ),
+    "conversation.both_hold": lambda ledger, _, c: ledger.conversation.both_hold(
+        c, ADA, f"fact of {COMPANY}", f"another fact of {COMPANY}"
+    ),
     "conversation.age": lambda ledger, clock, c: ledger.conversation.age(c, before=clock() + LATE),
     "crises.record": _crisis,
     "crises.expire": lambda ledger, clock, c: ledger.crises.expire(c, before=clock() + LATE),
@@ -124,6 +130,7 @@ VIEWS: dict[str, Call] = {
     "conversation.state": lambda ledger, _, c: ledger.conversation.state(c, ADA),
     "conversation.facts": lambda ledger, _, c: ledger.conversation.facts(c, ADA, states=list(FactState)),
     "conversation.fact": lambda ledger, _, c: ledger.conversation.fact(c, ADA, f"fact of {COMPANY}"),
+    "conversation.unsure": lambda ledger, _, c: ledger.conversation.unsure(c, ADA.agent_id),
     "conversation.find": lambda ledger, _, c: ledger.conversation.find(c, f"fact of {COMPANY}"),
     "conversation.newest": lambda ledger, _, c: ledger.conversation.newest(c, ADA, limit=9),
     "conversation.searchable": lambda ledger, _, c: _without_vectors(ledger.conversation.searchable(c, ADA)),

@@ -58,13 +58,22 @@ class Judged:
         new: the new fact, as the file has it.
         is_change: whether it replaces one of them.
         replaced: whether that one was superseded.
+        listed: whether it is listed for a person.
         wrong: what was superseded and holds, as the file has it.
+        idle: what is listed for a person and holds.
     """
 
     new: str
     is_change: bool
     replaced: bool
+    listed: bool
     wrong: tuple[str, ...]
+    idle: tuple[str, ...]
+
+    @property
+    def is_noticed(self) -> bool:
+        """Whether the change was superseded, or is listed for a person."""
+        return self.replaced or self.listed
 
 
 def people(kind: str) -> list[list[Case]]:
@@ -110,6 +119,12 @@ async def _judged(model: Model, new_and_old: tuple[str, str], cases: Sequence[Ca
     asker = Asker(model=AllReplaced(model), config=ConversationConfig(), company=COMPANY, agent_id="ada", run_id=new)
     known = [fact_of(case["then"], day=place) for place, case in enumerate(cases)]
     found = await reconcile(asker, [fact_of(new, day=40)], (), known_facts=known, known_rules=())
-    superseded = found.commit.superseded
-    wrong = tuple(sorted(superseded.keys() - {replaced}))
-    return Judged(new=new, is_change=bool(replaced), replaced=replaced in superseded, wrong=wrong)
+    superseded, (written,) = found.commit.superseded, found.commit.facts
+    return Judged(
+        new=new,
+        is_change=bool(replaced),
+        replaced=replaced in superseded,
+        listed=replaced in written.unsure_with,
+        wrong=tuple(sorted(superseded.keys() - {replaced})),
+        idle=tuple(sorted({*written.unsure_with} - {replaced})),
+    )

@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, Connection, Table, func, select, update
 
 from memcore.ledger.conversation.identity import identity_of, slot_of
 from memcore.ledger.conversation.tables import arcs, candidates, facts, owners, rules, sessions, turns
-from memcore.ledger.database import Repository, Row, equals, id_chunks, insert_for, insert_one
-from memcore.ledger.rows import pack, unpack
+from memcore.ledger.database import Repository, Row, equals, id_chunks, insert_for, insert_one, rows_with
+from memcore.ledger.rows import holds, pack, unpack
 from memcore.ledger.tables import OPEN_WORK, work_items
 from memcore.models.conversation import (
     EVICTION,
@@ -76,6 +76,14 @@ class OwnerState(NamedTuple):
     recall: bool
 
 
+class UnsureFacts(NamedTuple):
+    """Two facts of which the later one may have replaced the earlier one: a person decides."""
+
+    owner: Owner
+    older: Fact
+    newer: Fact
+
+
 class Searchable(NamedTuple):
     """A fact or an arc, with its vector where it has one."""
 
@@ -84,6 +92,9 @@ class Searchable(NamedTuple):
 
 
 _Entry = TypeVar("_Entry", bound=BaseModel)
+
+#: Stands in the body of a fact that a model was not sure of.
+_UNSURE = b'"unsure_with":["'
 
 #: Of each table: the column of its ids, which is the field of its records too.
 _IDS = {facts: "fact_id", rules: "rule_id", arcs: "arc_id"}
@@ -102,8 +113,12 @@ def _row(company: str, owner: Owner, entry: Fact | ProfileRule | Arc, **more: An
     own: Row = {"company": company, "agent_id": owner.agent_id, "subject": owner.subject, **more}
     own |= {name: getattr(entry, name) for name in _COLUMNS}
     own["state"] = entry.state.value
+    return own | _body(entry)
+
+
+def _body(entry: Fact | ProfileRule | Arc) -> Row:
     # The owner's subject stands in a column, the fact's in the body.
-    return own | {"body": pack("a memory", entry.model_dump(mode="json", exclude=set(_COLUMNS)))}
+    return {"body": pack("a memory", entry.model_dump(mode="json", exclude=set(_COLUMNS)))}
 
 
 def _entry(model: type[_Entry], row: Mapping[Any, Any]) -> _Entry:
@@ -351,6 +366,49 @@ class ConversationMemory(Repository):
             if count:
                 advance(connection, company, owner, at=now)
             return count
+
+    def unsure(self, company: str, agent_id: str, *, subject: str | None = None) -> tuple[UnsureFacts, ...]:
+        """Return the pairs of active facts of which a model is not sure, those that were written last first."""
+        active = equals(facts, company=company, agent_id=agent_id, state=FactState.ACTIVE.value)
+        if subject is not None:
+            active &= facts.c.subject == subject
+        query = select(facts).where(active)
+        having = [
+            (row["subject"], _entry(Fact, row))
+            for row in self._database.rows(query.where(holds(facts.c.body, _UNSURE)))
+        ]
+        others = {fact_id for _, fact in having for fact_id in fact.unsure_with}
+        rows = self._database.rows_with(query, facts.c.fact_id, others)
+        known = {(row["subject"], row["fact_id"]): _entry(Fact, row) for row in rows}
+        found: list[UnsureFacts] = []
+        for whose, fact in having:
+            owner = Owner(agent_id=agent_id, subject=whose)
+            for other in (known.get((whose, fact_id)) for fact_id in fact.unsure_with):
+                if other is not None:
+                    older, newer = sorted((fact, other), key=lambda each: (each.created_at, each.fact_id))
+                    found.append(UnsureFacts(owner, older, newer))
+        return tuple(sorted(found, key=lambda each: (each.newer.created_at, each.newer.fact_id), reverse=True))
+
+    def supersede(self, company: str, owner: Owner, old_id: str, new_id: str) -> None:
+        """Let one fact replace another, as a person says; the version moves on."""
+        with self._database.write() as connection:
+            now = self._clock()
+            advance(connection, company, owner, at=now)
+            _supersede(connection, facts, company, owner, {old_id: new_id}, at=now)
+
+    def both_hold(self, company: str, owner: Owner, old_id: str, new_id: str) -> None:
+        """Keep that a person says that two facts hold; the version moves on."""
+        with self._database.write() as connection:
+            now = self._clock()
+            advance(connection, company, owner, at=now)
+            its = _owned(facts, company, owner)
+            rows = rows_with(connection, select(facts).where(its), facts.c.fact_id, (old_id, new_id))
+            for fact in (_entry(Fact, row) for row in rows):
+                left = tuple(each for each in fact.unsure_with if each not in {old_id, new_id})
+                values = _body(fact.model_copy(update={"unsure_with": left}))
+                if fact.fact_id == old_id and fact.is_superseded_by(new_id):
+                    values |= {"state": FactState.ACTIVE.value, "superseded_by": None, "changed_at": now}
+                connection.execute(update(facts).where(its, facts.c.fact_id == fact.fact_id).values(values))
 
     def counts(self, company: str, owner: Owner) -> LayerCounts:
         """Return how much of each layer an owner has."""

@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Boolean, Column, ColumnElement, LargeBinary, and_, false, literal, or_, select, true
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy import Column, ColumnElement, and_, false, or_, select
 from sqlalchemy.sql.schema import Table
 
 from memcore.jobs import ErasePayload
 from memcore.ledger import tables as of
 from memcore.ledger.conversation import tables as talk
+from memcore.ledger.rows import holds
 from memcore.models.base import Frozen
 from memcore.models.conversation import USER
 
@@ -119,31 +118,13 @@ def _own_entries(scope: ErasureScope) -> Any:
     return select(of.bookings.c.booking_id).where(_of_agent(of.bookings)(scope))
 
 
-class _Holds(FunctionElement[bool]):
-    """Whether a column of bytes holds these bytes: exactly, where LIKE has signs of its own."""
-
-    type = Boolean()
-    inherit_cache = True
-
-
-@compiles(_Holds)
-def _in_sqlite(element: _Holds, compiler: Any, **options: Any) -> str:
-    return f"(instr({compiler.process(element.clauses, **options)}) > 0)"
-
-
-@compiles(_Holds, "postgresql")
-def _in_postgresql(element: _Holds, compiler: Any, **options: Any) -> str:
-    column, part = (compiler.process(each, **options) for each in element.clauses)
-    return f"(position({part} in {column}) > 0)"
-
-
 def _named_in(body: Column[Any]) -> Condition:
     """Return the condition that a memory, as rows keep it, names the person as its namespace or as mem0's user."""
 
     def condition(scope: ErasureScope) -> ColumnElement[bool]:
         named = {"namespace": scope.subject, "user_id": scope.user_id}
         parts = [f"{json.dumps(key)}:{json.dumps(name)}".encode() for key, name in named.items() if name is not None]
-        return or_(*(_Holds(body, literal(part, LargeBinary())) == true() for part in parts))
+        return or_(*(holds(body, part) for part in parts))
 
     return condition
 
@@ -170,8 +151,7 @@ def _recorded(scope: ErasureScope) -> ColumnElement[bool]:
     records, bookings = of.booking_records.c, of.bookings.c
     others = select(bookings.booking_id).where(bookings.company == scope.company)
     # As the rows have it: JSON in ASCII.
-    tag = literal(json.dumps(scope.tag).encode(), LargeBinary())
-    copies = records.booking_id.in_(others) & (_Holds(records.body, tag) == true())
+    copies = records.booking_id.in_(others) & holds(records.body, json.dumps(scope.tag).encode())
     return or_(records.booking_id.in_(_own_entries(scope)), copies)
 
 

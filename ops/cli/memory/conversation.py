@@ -7,8 +7,10 @@ import typer
 
 from memcore.conversation.entries import entry_of, format_working_memory_entries
 from memcore.errors import MemoryInputError
+from memcore.ledger.conversation.memory import UnsureFacts
 from memcore.memory.conversation import checked_owner
 from memcore.models.conversation import Arc, Fact, FactState, Owner, ProfileRule, resolve_owner_id
+from memcore.models.memory import day_of
 from memcore.service.conversation import session_facts
 from ops.cli.console import show_json
 from ops.cli.session import Commands, JsonCommand
@@ -23,6 +25,7 @@ StateOption = Annotated[
 ]
 IdsArgument = Annotated[list[str], typer.Argument(help="Facts, rules, or sessions whose summary is meant.")]
 Limit = Annotated[int, typer.Option(min=1, max=500, help="At most so many.")]
+By = Annotated[str | None, typer.Option("--by", help="Your name; it is kept in the audit.")]
 
 
 @dataclass(frozen=True)
@@ -117,11 +120,49 @@ def forget(command: JsonCommand, ids: IdsArgument, person: _Person) -> None:
 
 
 @app.command("restore")
-def restore(command: JsonCommand, ids: IdsArgument, person: _Person) -> None:
+def restore(command: JsonCommand, ids: IdsArgument, person: _Person, by: By = None) -> None:
     """Bring back facts, rules and summaries that were forgotten, replaced or archived."""
     owner = person.owner
-    changed = command.run(lambda service: service.conversation.restore(owner, ids))
+    changed = command.run(lambda service: service.conversation.restore(owner, ids, by=by))
     command.show_facts({**owner.model_dump(), "state": FactState.ACTIVE.value, "changed": changed})
+
+
+@app.command("conflicts")
+def conflicts(command: JsonCommand, person: _Person, limit: Limit = 20) -> None:
+    """List pairs of facts of which one may have replaced the other; `supersede` and `both-hold` decide."""
+    found = command.run(
+        lambda service: service.conversation.conflicts(person.agent, subject=person.subject, limit=limit)
+    )
+    columns = ("subject", "older", "newer", "verdict", "older_text", "newer_text")
+    command.show_rows((_pair(command, each) for each in found), *columns)
+
+
+@app.command("supersede")
+def supersede(
+    command: JsonCommand,
+    old_id: Annotated[str, typer.Argument(help="The fact that holds no more.")],
+    new_id: Annotated[str, typer.Argument(help="The fact that replaced it.")],
+    person: _Person,
+    by: By = None,
+) -> None:
+    """Let one fact replace another, which is shown no longer; `restore` takes that back."""
+    owner = person.owner
+    command.run(lambda service: service.conversation.supersede(owner, old_id, new_id, by=by))
+    command.show_facts({"superseded": old_id, "by": new_id})
+
+
+@app.command("both-hold")
+def both_hold(
+    command: JsonCommand,
+    old_id: Annotated[str, typer.Argument(help="The older fact.")],
+    new_id: Annotated[str, typer.Argument(help="The newer fact, which does not replace it.")],
+    person: _Person,
+    by: By = None,
+) -> None:
+    """Say that two facts both hold: they are no conflict."""
+    owner = person.owner
+    command.run(lambda service: service.conversation.both_hold(owner, old_id, new_id, by=by))
+    command.show_facts({"holds": old_id, "beside": new_id})
 
 
 @app.command("crises")
@@ -142,6 +183,15 @@ def feedback(command: JsonCommand, person: _Person, limit: Limit = 20) -> None:
 
 def _summary(arc: Arc | None) -> str | None:
     return None if arc is None else f"{arc.summary} ({arc.state})"
+
+
+def _pair(command: JsonCommand, pair: UnsureFacts) -> dict[str, Any]:
+    if command.as_json:
+        return {"subject": pair.owner.subject, "older": pair.older, "newer": pair.newer, "verdict": "unsure"}
+    named = {"older": pair.older, "newer": pair.newer}
+    texts = {f"{name}_text": f"{day_of(each.created_at)} {each.evidence_quote}" for name, each in named.items()}
+    ids = {name: each.fact_id for name, each in named.items()}
+    return {"subject": pair.owner.subject, **ids, "verdict": "unsure", **texts}
 
 
 def _row(kept: Fact | ProfileRule) -> dict[str, Any]:

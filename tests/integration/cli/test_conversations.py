@@ -169,6 +169,76 @@ def test_what_is_forgotten_can_be_restored_and_only_by_its_own_person(environ: d
     assert isinstance(answer.exception, MemoryNotFoundError)
 
 
+@pytest.fixture
+def unsure(ledger: Ledger) -> None:
+    """Ada has a fact of which a model was not sure, with two others; Grace has one with one."""
+    dog = fact("f-dog", "We have a dog", at=NOW, object="dog").model_copy(
+        update={"unsure_with": ("f-new", "f-late", "f-old")}
+    )
+    keep(ledger, ADA, fact("f-late", "The cat is gone", at=NOW + timedelta(days=1)), dog, company=COMPANY)
+    rows = fact("g-2", "I row", at=NOW - timedelta(days=3)).model_copy(update={"unsure_with": ("f-grace", "f-new")})
+    keep(ledger, GRACE, rows, company=COMPANY)
+
+
+def listed(environ: dict[str, str], *words: str) -> list[tuple[str, str]]:
+    found = shown(environ, "conversation", "conflicts", *(words or OF_ADA))
+    return [(each["older"]["fact_id"], each["newer"]["fact_id"]) for each in found]
+
+
+@pytest.mark.usefixtures("unsure")
+def test_facts_of_which_a_model_is_not_sure_wait_for_a_person(environ: dict[str, str]) -> None:
+    assert listed(environ) == [("f-dog", "f-late"), ("f-new", "f-dog")]
+    # What was replaced before waits for nobody, and of another person nobody is shown.
+    assert listed(environ, "--agent", "coach") == [("f-dog", "f-late"), ("g-2", "f-grace"), ("f-new", "f-dog")]
+    assert listed(environ, "--agent", "coach", "--limit", "1") == [("f-dog", "f-late")]
+    assert listed(environ, "--agent", "another") == []
+    line = next(
+        each for each in typed(environ, "conversation", "conflicts", *OF_ADA).stdout.splitlines() if "Rome" in each
+    )
+    assert all(part in line for part in ("user:ada", "f-new", "f-dog", "unsure", "I moved to Rome", "We have a dog"))
+
+
+@pytest.mark.usefixtures("unsure")
+def test_a_person_says_which_fact_replaced_which_and_takes_it_back(environ: dict[str, str], ledger: Ledger) -> None:
+    version = ledger.conversation.state(COMPANY, ADA).version
+    words = ("conversation", "supersede", "f-new", "f-dog", *OF_ADA, "--by", "mia")
+    assert shown(environ, *words) == {"superseded": "f-new", "by": "f-dog"}
+    assert shown(environ, *words) == {"superseded": "f-new", "by": "f-dog"}, "a second time changes nothing"
+    assert listed(environ) == [("f-dog", "f-late")]
+    old = ledger.conversation.fact(COMPANY, ADA, "f-new")
+    assert old is not None
+    assert (old.state, old.superseded_by) == (FactState.SUPERSEDED, "f-dog")
+    assert ledger.conversation.state(COMPANY, ADA).version > version
+    assert shown(environ, "conversation", "restore", "f-new", *OF_ADA, "--by", "mia")["changed"] == 1
+    assert listed(environ) == [("f-dog", "f-late"), ("f-new", "f-dog")]
+    noted = [(each.action, each.subject, each.reason) for each in ledger.audit.page(COMPANY)][::-1]
+    assert noted == [*[("conversation.supersede", "f-new", "by f-dog")] * 2, ("conversation.restore", "f-new", None)]
+
+
+@pytest.mark.usefixtures("unsure")
+def test_a_person_says_that_both_facts_hold(environ: dict[str, str], ledger: Ledger) -> None:
+    words = ("conversation", "both-hold", "f-new", "f-dog", *OF_ADA)
+    before = ledger.conversation.fact(COMPANY, ADA, "f-dog")
+    assert shown(environ, *words) == {"holds": "f-new", "beside": "f-dog"}
+    assert listed(environ) == [("f-dog", "f-late")]
+    dog = ledger.conversation.fact(COMPANY, ADA, "f-dog")
+    assert before is not None
+    assert dog == before.model_copy(update={"unsure_with": ("f-late", "f-old")})
+    shown(environ, "conversation", "supersede", "f-new", "f-dog", *OF_ADA)
+    shown(environ, *words)
+    assert [each.fact_id for each in ledger.conversation.facts(COMPANY, ADA)] == ["f-dog", "f-late", "f-new"]
+
+
+@pytest.mark.usefixtures("unsure")
+@pytest.mark.parametrize("command", ["supersede", "both-hold"])
+@pytest.mark.parametrize("pair", [("f-grace", "f-dog"), ("f-dog", "f-grace"), ("f-old", "f-dog"), ("f-dog", "f-dog")])
+def test_a_person_decides_about_facts_that_hold(environ: dict[str, str], command: str, pair: tuple[str, str]) -> None:
+    """Those of another person, what was replaced by another one, and one fact alone are refused."""
+    answer = typed(environ, "conversation", command, *pair, *OF_ADA)
+    assert isinstance(answer.exception, MemoryInputError)
+    assert len(listed(environ)) == 2
+
+
 def test_crises_and_feedback_are_of_the_agent_or_of_one_person(environ: dict[str, str]) -> None:
     for name, key, expected in (("crises", "action", "showed a hotline"), ("feedback", "label", "helpful")):
         both = shown(environ, "conversation", name, "--agent", "coach")

@@ -131,19 +131,29 @@ def test_json_keys_of_every_command_stay(
     require_frozen("json_keys", keys.found, renew="tests/integration/cli/test_frozen_json.py")
 
 
+#: What a person decides about two facts.
+DECIDED = (("supersede", "keys-f", "keys-g"), ("both-hold", "keys-f", "keys-g"))
+
+
 def conversations(keys: Keys, ledger: Ledger, company: str, agent: str) -> None:
     person, now = Owner(agent_id=agent, subject="user:keys"), utc_now()
     named = {**person.model_dump(), "session_id": "keys", "at": now, "record_id": agent}
-    kept = (fact("keys-f", "I sail", at=now), rule("keys-r", "Be brief.", at=now), arc("keys", "They talked.", at=now))
+    other = fact("keys-g", "I row", at=now).model_copy(update={"unsure_with": ("keys-f",)})
+    kept = (
+        fact("keys-f", "I sail", at=now),
+        other,
+        rule("keys-r", "Be brief.", at=now),
+        arc("keys", "They talked.", at=now),
+    )
     keep(ledger, person, *kept, company=company)
     hold(ledger, person, "keys", "I feel low", at=now, company=company)
     level, path, label, source = CrisisLevel.HIGH, ClassifierPath.MODEL, FeedbackLabel.HELPFUL, FeedbackSource.PERSON
     ledger.crises.record(company, CrisisLogRecord(level=level, path=path, action="called", **named))
     ledger.feedback.record(company, SessionFeedbackRecord(label=label, source=source, **named))
     keys("conversation", "subjects", "--agent", agent, name="conversation subjects")
-    for command in ("status", "facts", "rules", "sessions", "export", "crises", "feedback"):
+    for command in ("status", "facts", "rules", "sessions", "export", "crises", "feedback", "conflicts"):
         keys("conversation", command, "--agent", agent, "--user", "keys", name=f"conversation {command}")
-    for words in (("recall", "off"), ("forget", "keys-f"), ("restore", "keys-f")):
+    for words in (("recall", "off"), ("forget", "keys-f"), ("restore", "keys-f"), *DECIDED):
         keys("conversation", *words, "--agent", agent, "--user", "keys", name=f"conversation {words[0]}")
     keys("why", "keys-f", "--agent", agent, name="why FACT")
 

@@ -55,6 +55,25 @@ def test_facts_that_were_replaced_age(ledger: Ledger, clock: StoppedClock) -> No
     assert (aged.fact_id, aged.superseded_by) == ("old", "new")
 
 
+def test_pairs_of_which_a_model_is_not_sure_wait_while_both_hold(ledger: Ledger, clock: StoppedClock) -> None:
+    tea = fact("tea", 'I say "unsure_with":["', at=clock.now)
+    water = fact("water", "I drink water", at=clock.now + timedelta(days=1))
+    keep(ledger, ADA, tea, water.model_copy(update={"unsure_with": ("tea",)}))
+    keep(ledger, GRACE, fact("tea", "I drink tea", at=clock.now))
+
+    def pairs() -> list[tuple[str, str, str]]:
+        found = ledger.conversation.unsure(COMPANY, ADA.agent_id)
+        return [(each.owner.subject, each.older.fact_id, each.newer.fact_id) for each in found]
+
+    assert pairs() == [("user:ada", "tea", "water")]
+    ledger.conversation.supersede(COMPANY, ADA, "tea", "water")
+    assert pairs() == []
+    ledger.conversation.both_hold(COMPANY, ADA, "tea", "water")
+    assert pairs() == []
+    assert [each.fact_id for each in ledger.conversation.facts(COMPANY, ADA)] == ["tea", "water"]
+    assert ledger.conversation.state(COMPANY, ADA).version == 3
+
+
 def test_what_is_kept_is_found_by_its_id_in_any_state(ledger: Ledger, clock: StoppedClock) -> None:
     at = clock.now
     keep(ledger, ADA, fact("f", "x", at=at), rule("r", "Be brief.", at=at), arc("s", "a talk", at=at))

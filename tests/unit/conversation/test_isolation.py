@@ -71,7 +71,8 @@ def fill(ledger: Ledger, place: Place, kinds: frozenset[str], *, number: int) ->
     company, owner, word = place.company, place.owner, place.word
     if "fact" in kinds:
         kept = fact("f", f"my boss {word}", at=AT, object=word)
-        keep(ledger, owner, kept, vectors={"f": hashed(QUESTION)}, company=company)
+        other = fact("f2", f"no {word}", at=AT, object=word).model_copy(update={"unsure_with": ("f",)})
+        keep(ledger, owner, kept, other, vectors={"f": hashed(QUESTION)}, company=company)
     if "rule" in kinds:
         keep(ledger, owner, rule("r", f"Say {word}.", at=AT), company=company)
     if "arc" in kinds:
@@ -115,6 +116,7 @@ def read(ledger: Ledger, place: Place, loader: TurnLoader) -> dict[str, object]:
         "searchable": [each.entry for each in kept.searchable(company, owner)],
         "newest": kept.newest(company, owner, limit=9),
         "fact": kept.fact(company, owner, "f"),
+        "unsure": kept.unsure(company, owner.agent_id, subject=owner.subject),
         "facts": kept.facts(company, owner, states=states),
         "rules": kept.rules(company, owner, states=states),
         "arcs": [each.entry for each in kept.arcs(company, owner)],
@@ -163,7 +165,7 @@ def test_each_place_shows_its_own_and_nothing_else(ledger: Ledger, fillings: lis
             call for call, text in texts.items() if place.word in text
         }
         counts = ledger.conversation.counts(place.company, place.owner)
-        counted = ("fact" in kinds, "arc" in kinds, "rule" in kinds, "held" in kinds)
+        counted = (2 * ("fact" in kinds), "arc" in kinds, "rule" in kinds, "held" in kinds)
         assert (counts.semantic, counts.episodic, counts.procedural, counts.held) == counted
         found = ledger.conversation.find(place.company, "f")
         there = zip(all_places, fillings, strict=True)
@@ -173,7 +175,7 @@ def test_each_place_shows_its_own_and_nothing_else(ledger: Ledger, fillings: lis
 
 #: The calls that show a kind.
 SHOWN_BY = {
-    "fact": {"load_turn", "searchable", "newest", "fact", "facts", "export"},
+    "fact": {"load_turn", "searchable", "newest", "fact", "unsure", "facts", "export"},
     "rule": {"load_turn", "rules", "export"},
     "arc": {"load_turn", "arcs", "listed_arcs", "export"},
     "turn": {"export"},

@@ -261,26 +261,27 @@ WATER = {"question": "What do you like?", "then": "tea", "now": "water"}
 
 
 @pytest.mark.parametrize(
-    ("new", "answers", "is_replaced"),
+    ("new", "answers", "verdict_"),
     [
-        (NEW, [WATER, WATER], True),
-        (NEW, [STAYED], False),
-        (NEW, [WATER, STAYED], False),
+        (NEW, [WATER, WATER], "supersedes"),
+        (NEW, [STAYED], "both_hold"),
+        (NEW, [WATER, STAYED], "unsure"),
         # What the earlier fact does not answer, what the later one does not say, and what cannot be read.
-        (NEW, [{**WATER, "question": "What do you prefer?"}], False),
-        (NEW, [{**WATER, "now": "milk"}], False),
-        (NEW, ["no json", "no json"], False),
-        (NEW.model_copy(update={"evidence_quote": "as a child I liked water"}), [WATER], False),
+        (NEW, [{**WATER, "question": "What do you prefer?"}], "unsure"),
+        (NEW, [{**WATER, "now": "milk"}], "unsure"),
+        (NEW, ["no json", "no json"], "both_hold"),
+        (NEW.model_copy(update={"evidence_quote": "as a child I liked water"}), [WATER], "unsure"),
     ],
 )
-async def test_that_a_fact_is_replaced_is_asked_of_the_two_alone(
-    new: Fact, answers: list[Any], *, is_replaced: bool
-) -> None:
+async def test_that_a_fact_is_replaced_is_asked_of_the_two_alone(new: Fact, answers: list[Any], verdict_: str) -> None:
+    """What is not sure is kept with the new fact, for a person."""
     tea = fact("tea", "I like tea", at=OLD)
     model = TableModel(script=[{"facts": [verdict("supersede", 1)]}, *answers])
     found = await reconciled([new], known_facts=[tea], model=model)
-    assert found.commit.superseded == ({"tea": "new"} if is_replaced else {})
-    assert (found.commit.facts, found.counts["unsure"]) == ((new,), int(not is_replaced))
+    assert found.commit.superseded == ({"tea": "new"} if verdict_ == "supersedes" else {})
+    unsure = ("tea",) if verdict_ == "unsure" else ()
+    assert found.commit.facts == (new.model_copy(update={"unsure_with": unsure}),)
+    assert found.counts["unsure"] == len(unsure)
     assert model.purposes == ["reconcile", *["change"] * len(answers)]
     assert model.asked[1].messages[1].content.index("I like tea") < model.asked[1].messages[1].content.index("water")
 
@@ -288,7 +289,7 @@ async def test_that_a_fact_is_replaced_is_asked_of_the_two_alone(
 async def test_of_many_that_are_said_to_be_replaced_the_newest_are_asked_about() -> None:
     many = [fact(f"f{number}", f"I like thing {number}", f"thing {number}", at=OLD) for number in range(6)]
     found = await reconciled([NEW], known_facts=many, answer={"facts": [verdict("supersede", *range(1, 7))]})
-    assert (set(found.commit.superseded), found.counts["unsure"]) == ({"f3", "f4", "f5"}, 3)
+    assert (set(found.commit.superseded), found.counts["unsure"]) == ({"f3", "f4", "f5"}, 0)
 
 
 async def test_the_first_verdict_on_a_fact_counts() -> None:
@@ -303,6 +304,14 @@ async def test_what_was_said_later_is_not_replaced_but_replaces() -> None:
     (written,) = found.commit.facts
     assert (written.state, written.superseded_by) == (FactState.SUPERSEDED, "later")
     assert found.commit.superseded == {"tea": "new"}
+
+
+async def test_what_is_replaced_by_what_was_said_later_may_be_unsure_beside() -> None:
+    later = fact("later", "I only drink juice", "juice", at=LATER)
+    said = [{"facts": [verdict("supersede", 1, 2)]}, WATER, STAYED]
+    found = await reconciled([NEW], known_facts=[TEA, later], model=TableModel(script=said))
+    (written,) = found.commit.facts
+    assert (written.superseded_by, written.unsure_with) == ("later", ("tea",))
 
 
 async def test_of_two_facts_the_one_that_was_said_first_is_the_earlier_one() -> None:
