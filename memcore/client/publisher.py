@@ -475,14 +475,14 @@ class JobResults(Publisher):
         if self._outcomes.conf.result_backend is None:
             msg = "job outcomes are not read: give the client a result_url"
             raise MemoryConnectionError(msg)
-        limit, began = self._breaker.limit(), time.monotonic()
-        try:
-            meta = self._outcomes.backend.get_task_meta(job_id)
-        except self._result_errors as error:
-            if limit is not None and time.monotonic() - began >= limit:
-                self._breaker.timed_out()
-            raise _unavailable("the result store", "does not say the outcome", error) from error
-        self._breaker.answered()
+        with self._breaker.call() as limit:
+            began = time.monotonic()
+            try:
+                meta = self._outcomes.backend.get_task_meta(job_id)
+            except self._result_errors as error:
+                if limit is not None and time.monotonic() - began >= limit:
+                    self._breaker.timed_out()
+                raise _unavailable("the result store", "does not say the outcome", error) from error
         return _status(job_id, meta)
 
     def close(self) -> None:

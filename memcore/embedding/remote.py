@@ -135,19 +135,17 @@ class JsonPost:
     def _answer(self, path: str, body: dict[str, Any] | None) -> HttpResponse:
         line, url = self._opened(), f"{self._url}{path}"
         method, content = ("GET", None) if body is None else ("POST", orjson.dumps(body))
-        limit = self._breaker.limit()
-        within = self._timeout if limit is None else min(self._timeout, timedelta(seconds=limit))
-        try:
-            answer = line.loop.run(
-                ask(line.client, method, url, content=content, max_bytes=MAX_ANSWER_BYTES, within=within)
-            )
-        except (AnswerTooSlowError, httpx.TimeoutException):
-            if limit is not None:
-                # The next attempt is refused.
-                self._breaker.timed_out()
-            raise
-        self._breaker.answered()
-        return answer
+        with self._breaker.call() as limit:
+            within = self._timeout if limit is None else min(self._timeout, timedelta(seconds=limit))
+            try:
+                return line.loop.run(
+                    ask(line.client, method, url, content=content, max_bytes=MAX_ANSWER_BYTES, within=within)
+                )
+            except (AnswerTooSlowError, httpx.TimeoutException):
+                if limit is not None:
+                    # The next attempt is refused.
+                    self._breaker.timed_out()
+                raise
 
     def _opened(self) -> "_Line":
         with self._opening:

@@ -265,28 +265,27 @@ class Database:
 
     @contextmanager
     def _connected(self, begin: str | None, *, writes: bool = False) -> Iterator[Connection]:
-        limit, began = self._breaker.limit(), time.monotonic()
-        try:
-            with self.engine().connect() as connection:
-                if begin is None:
-                    yield connection
-                else:
-                    with connection.execution_options(**{_BEGIN: begin}).begin():
+        with self._breaker.call() as limit:
+            began = time.monotonic()
+            try:
+                with self.engine().connect() as connection:
+                    if begin is None:
                         yield connection
-        except (OperationalError, InterfaceError, PoolTimeoutError) as error:
-            self._refuse_full_disk(error)
-            if limit is not None and time.monotonic() - began >= limit:
-                self._breaker.timed_out()
-            done = "written" if writes else "read"
-            raise MemoryConnectionError(
-                f"the {self._name} cannot be {done}: {_cause(error)}", part=Part.LEDGER
-            ) from error
-        except DBAPIError as error:
-            if writes:
-                raise MemoryStoreError(f"the {self._name} refused a write: {_cause(error)}") from error
-            raise MemoryRetrievalError(f"the {self._name} refused a read: {_cause(error)}") from error
-        else:
-            self._breaker.answered()
+                    else:
+                        with connection.execution_options(**{_BEGIN: begin}).begin():
+                            yield connection
+            except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+                self._refuse_full_disk(error)
+                if limit is not None and time.monotonic() - began >= limit:
+                    self._breaker.timed_out()
+                done = "written" if writes else "read"
+                raise MemoryConnectionError(
+                    f"the {self._name} cannot be {done}: {_cause(error)}", part=Part.LEDGER
+                ) from error
+            except DBAPIError as error:
+                if writes:
+                    raise MemoryStoreError(f"the {self._name} refused a write: {_cause(error)}") from error
+                raise MemoryRetrievalError(f"the {self._name} refused a read: {_cause(error)}") from error
 
     def remembered(self, key: Hashable, read: Callable[[], _Answer]) -> _Answer:
         """Return what a read of this database returns; on SQLite the answer of before while the file is unchanged.

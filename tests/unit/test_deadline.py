@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -30,17 +31,28 @@ def breaker(clock: Clock) -> Iterator[CircuitBreaker]:
 
 def _is_refused(breaker: CircuitBreaker) -> bool:
     try:
-        breaker.limit()
+        with breaker.call():
+            pass
     except MemoryConnectionError as error:
         return error.part == "store"
     return False
 
 
+@pytest.fixture
+def tried(breaker: CircuitBreaker, clock: Clock) -> CircuitBreaker:
+    """A breaker that was open, and whose pause is over."""
+    breaker.timed_out()
+    clock.now += 2.0
+    return breaker
+
+
 def test_a_call_waits_for_one_part_a_share_of_the_deadline() -> None:
     breaker = CircuitBreaker(Part.STORE)
-    assert breaker.limit() is None
+    with breaker.call() as limit:
+        assert limit is None
     with limited_parts(5.0):
-        assert breaker.limit() == part_limit() == 2.0
+        with breaker.call() as limit:
+            assert limit == part_limit() == 2.0
         with limited_parts(50.0):
             assert part_limit() == 2.0
     assert part_limit() is None
@@ -52,34 +64,58 @@ def test_the_first_time_out_opens_it_for_every_caller(breaker: CircuitBreaker) -
     assert [_is_refused(breaker) for _ in range(3)] == [True, True, True]
 
 
-def test_after_the_pause_one_caller_tries_and_its_answer_closes_it(breaker: CircuitBreaker, clock: Clock) -> None:
-    breaker.timed_out()
-    clock.now += 2.0
-    assert [_is_refused(breaker) for _ in range(3)] == [False, True, True]
-    breaker.answered()
-    assert [_is_refused(breaker) for _ in range(3)] == [False, False, False]
+def test_after_the_pause_one_caller_tries_and_its_answer_closes_it(tried: CircuitBreaker) -> None:
+    with tried.call():
+        assert [_is_refused(tried) for _ in range(3)] == [True, True, True]
+    assert [_is_refused(tried) for _ in range(3)] == [False, False, False]
 
 
-def test_a_try_that_fails_opens_it_again_and_one_that_dies_is_followed(breaker: CircuitBreaker, clock: Clock) -> None:
-    breaker.timed_out()
-    clock.now += 2.0
-    assert not _is_refused(breaker)
-    breaker.timed_out()
+def test_a_try_without_an_answer_in_time_opens_it_again(tried: CircuitBreaker, clock: Clock) -> None:
+    with suppress(TimeoutError), tried.call():
+        clock.now += 2.0
+        tried.timed_out()
+        raise TimeoutError
     clock.now += 1.9
-    assert _is_refused(breaker)
+    assert _is_refused(tried)
     clock.now += 0.1
-    # This one never says how it went: its own limit and the pause later the next one tries.
-    assert not _is_refused(breaker)
-    clock.now += 3.9
+    assert not _is_refused(tried)
+
+
+def test_a_try_that_hangs_keeps_others_away_for_its_own_limit_and_the_pause(
+    tried: CircuitBreaker, clock: Clock
+) -> None:
+    with tried.call():
+        clock.now += 3.9
+        assert _is_refused(tried)
+        clock.now += 0.1
+        assert not _is_refused(tried)
+
+
+def test_a_part_that_refuses_at_once_keeps_nobody_waiting(tried: CircuitBreaker) -> None:
+    with suppress(ConnectionRefusedError), tried.call():
+        raise ConnectionRefusedError
+    assert [_is_refused(tried) for _ in range(3)] == [False, False, False]
+
+
+def test_after_a_try_that_is_interrupted_the_next_caller_tries(tried: CircuitBreaker) -> None:
+    with suppress(asyncio.CancelledError), tried.call():
+        raise asyncio.CancelledError
+    with tried.call():
+        assert _is_refused(tried)
+
+
+def test_an_error_of_an_older_call_leaves_it_open(breaker: CircuitBreaker) -> None:
+    with suppress(ConnectionRefusedError), breaker.call():
+        breaker.timed_out()  # in another thread
+        raise ConnectionRefusedError
     assert _is_refused(breaker)
-    clock.now += 0.1
-    assert not _is_refused(breaker)
 
 
 def test_what_has_no_deadline_is_neither_limited_nor_refused() -> None:
     breaker = CircuitBreaker(Part.LEDGER, pause=1e9)
     breaker.timed_out()
-    assert breaker.limit() is None
+    with breaker.call() as limit:
+        assert limit is None
 
 
 def test_all_requests_of_a_process_share_the_breaker_of_an_address() -> None:

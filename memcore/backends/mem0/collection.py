@@ -145,18 +145,16 @@ def open_client(place: Mem0Config) -> QdrantClient:
 
 
 def _within_deadline(breaker: CircuitBreaker, request: Request, send: Callable[[Request], Response]) -> Response:
-    limit = breaker.limit()
-    if limit is None:
-        return send(request)
-    request.extensions["timeout"] = Timeout(limit).as_dict()
-    try:
-        response = send(request)
-    except ResponseHandlingException as error:
-        if isinstance(error.source, TimeoutException):
-            breaker.timed_out()
-        raise
-    breaker.answered()
-    return response
+    with breaker.call() as limit:
+        if limit is None:
+            return send(request)
+        request.extensions["timeout"] = Timeout(limit).as_dict()
+        try:
+            return send(request)
+        except ResponseHandlingException as error:
+            if isinstance(error.source, TimeoutException):
+                breaker.timed_out()
+            raise
 
 
 class StoreConnections:
