@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import timedelta
+from functools import partial
 from heapq import heappop, heappush
 from traceback import extract_tb
 from typing import Any, Never, TypeVar
@@ -45,6 +46,7 @@ from memcore.telemetry.tracing import Attribute
 from tasks.context import JobContext
 from tasks.job import Job
 from workers.context import WorkerContexts
+from workers.deliveries import is_stale
 
 #: Longest delay that a message spends in the broker; longer waits belong in the ledger (STACK, Settings).
 MAX_COUNTDOWN = timedelta(seconds=60)
@@ -116,16 +118,25 @@ class SerialGate:
                 self._is_taken = False
                 self._changed.notify_all()
 
-    def run(self, job_id: str, run: Callable[[int], Result], attempts: Attempts) -> Result:
+    def run(
+        self,
+        job_id: str,
+        run: Callable[[int], Result],
+        attempts: Attempts,
+        *,
+        check: Callable[[], None] = lambda: None,
+    ) -> Result:
         """Run a redelivered job in its turn; ``run`` gets the number of workers that died with it.
 
         The turn lasts until ``run`` returns, which deletes the count: a job that has run and is still counted must not
         run beside the next one.
 
-        Raises MemoryError: the ledger cannot count; the job did not run.
+        Raises MemoryError: the ledger cannot count; the job did not run. What ``check`` raises, once it is the job's
+        turn, ends it uncounted.
         """
         starts = attempts.count(job_id)
         with self.acquire(starts + 1) if starts else nullcontext():
+            check()
             # This start is not over, and that of the new message left no row: as many starts as deaths.
             return run(attempts.begin(job_id))
 
@@ -143,6 +154,7 @@ def _build_task(app: Celery, job: Job, contexts: WorkerContexts, gate: SerialGat
         waits_in_hand = job.retry_after < IN_HAND
         self.request.in_hand_until = time.monotonic() + IN_HAND.total_seconds() if waits_in_hand else 0.0
         while True:
+            _pass_over_stale(self)
             try:
                 # Another client than ours may send an object.
                 text = payload if isinstance(payload, str) else json.dumps(payload)
@@ -194,6 +206,12 @@ def _process(
         return run_guarded(task, job, gate, payload=payload, job_context=current)
 
 
+def _pass_over_stale(task: Task) -> None:
+    """End a task whose message comes again, instead of running it twice while others wait for its thread."""
+    if is_stale(task.request):
+        raise Ignore
+
+
 def _ends_process(error: BaseException) -> bool:
     """Tell whether the error ends a child of the pool, whose message then goes back by itself."""
     in_main_thread = threading.current_thread() is threading.main_thread()
@@ -232,7 +250,7 @@ def run_guarded(task: Task, job: Job, gate: SerialGate, *, payload: str, job_con
                 _forget(job_id, attempts)
 
     try:
-        return gate.run(job_id, run, attempts)
+        return gate.run(job_id, run, attempts, check=partial(_pass_over_stale, task))
     except errors.MemoryError as error:
         # It must not run uncounted: it might kill this worker too, again and again.
         log.warning(Event.JOB_UNCOUNTED, extra={"job_id": job_id, "error": type(error).__name__})

@@ -22,6 +22,7 @@ from memcore.errors import MemoryInputError
 from memcore.jobs import MAX_MESSAGE_BYTES
 from memcore.models.memory import MAX_KEY_CHARS, NoNul
 from memcore.telemetry.events import Event
+from workers import deliveries
 from workers.broker import RECONNECTING
 from workers.celery_task import NEWER_DELAY
 from workers.transport.channel import broker_errors
@@ -253,6 +254,7 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
         errors_of_broker = broker_errors(self)
         # A new connection has a dispatcher of its own, and no timer of the one before is waited for.
         self._has_events = False
+        deliveries.connected(self)
 
         def on_task_received(message: Any) -> None:
             try:
@@ -260,6 +262,7 @@ class RequeueUnknownConsumer(Consumer):  # type: ignore[misc]  # Celery is untyp
             except MemoryInputError as error:
                 self.unreadable.add(message, str(error))
                 return
+            deliveries.mark(message.headers)
             try:
                 handle(message)
             except errors_of_broker:

@@ -3,8 +3,8 @@
 import random
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 import psycopg
@@ -30,9 +30,10 @@ _TABLES = {"ledger": "work_items", "journal": "bookings", "history": "history"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A database that nobody else could write for so long."""
+    """A database that nobody else could write, from a time in seconds since 1970 on, and for how many seconds."""
 
     name: str
+    at: float
     seconds: float
 
 
@@ -66,27 +67,28 @@ class DatabaseLocker(FaultThread):
     def _hold(self, name: str, seconds: float) -> None:
         url = self._urls[name]
         lock = _sqlite_lock(url) if url.get_backend_name() == "sqlite" else _postgres_lock(url, _TABLES[name])
-        try:
-            with lock:
-                begun = time.monotonic()
-                time.sleep(seconds)
-        except (sqlite3.OperationalError, psycopg.OperationalError):
-            return  # a writer was killed and the next ones put its log in order, or this connection was cut too
-        self.holds.append(Hold(name=name, seconds=time.monotonic() - begun))
+        at = None
+        # A writer was killed and the next ones put its log in order, or this connection was cut too.
+        with suppress(sqlite3.OperationalError, psycopg.OperationalError), lock as sleep:
+            at, begun = time.time(), time.monotonic()
+            sleep(seconds)
+        if at is not None:
+            self.holds.append(Hold(name=name, at=at, seconds=time.monotonic() - begun))
 
 
 @contextmanager
-def _sqlite_lock(url: URL) -> Iterator[None]:
+def _sqlite_lock(url: URL) -> Iterator[Callable[[float], object]]:
     with closing(sqlite3.connect(url.database or "", isolation_level=None, timeout=60.0)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        yield
+        yield time.sleep
         connection.execute("ROLLBACK")
 
 
 @contextmanager
-def _postgres_lock(url: URL, table: str) -> Iterator[None]:
+def _postgres_lock(url: URL, table: str) -> Iterator[Callable[[float], object]]:
     address = url.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(address) as connection:
         connection.execute(SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(Identifier(table)))
-        yield
+        # In the server: a connection that is cut holds nothing, and ends the hold.
+        yield lambda seconds: connection.execute("SELECT pg_sleep(%s)", [seconds])
         connection.rollback()

@@ -100,6 +100,7 @@ def _waits(what: str, moments: Sequence[tuple[float, float]], after: ChaosResult
     yield f"{what} {end - begin:.1f} s at most, {middle[1] - middle[0]:.2f} s in the middle ({len(ordered)} of them)"
     away = [(kill.at, kill.up_at or end, f"{kill.target} killed") for kill in after.outages]
     away += [(sleep.at, sleep.at + sleep.seconds, f"{sleep.target} stopped") for sleep in after.sleeps]
+    away += [(hold.at, hold.at + hold.seconds, f"{hold.name} locked") for hold in after.holds]
     seconds: dict[str, float] = defaultdict(float)
     for at, until, name in away:
         seconds[name] += max(0.0, min(until, end) - max(at, begin))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -97,6 +98,7 @@ def test_a_new_connection_waits_for_no_event_of_the_one_before(monkeypatch: pyte
     consumer.on_send_event_buffered()
     monkeypatch.setattr(Consumer, "create_task_handler", lambda *_: None)
     monkeypatch.setattr("workers.consumer.broker_errors", lambda _: ())
+    consumer.connection = SimpleNamespace(transport=SimpleNamespace(driver_type="redis"))
 
     consumer.create_task_handler()
     consumer.on_send_event_buffered()
