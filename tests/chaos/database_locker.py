@@ -70,10 +70,10 @@ class DatabaseLocker(FaultThread):
         at = None
         # A writer was killed and the next ones put its log in order, or this connection was cut too.
         with suppress(sqlite3.OperationalError, psycopg.OperationalError), lock as sleep:
-            at, begun = time.time(), time.monotonic()
+            at = time.time()
             sleep(seconds)
         if at is not None:
-            self.holds.append(Hold(name=name, at=at, seconds=time.monotonic() - begun))
+            self.holds.append(Hold(name=name, at=at, seconds=time.time() - at))
 
 
 @contextmanager
