@@ -110,7 +110,8 @@ def test_a_job_that_waited_for_its_turn_meanwhile_is_not_counted(
             connect("amqp")
             return super().acquire(deaths)
 
-    task, job = SimpleNamespace(request=request), Job(payload=StorePayload, limits=WRITE_LIMITS, run=lambda *_: Done())
+    task: Any = SimpleNamespace(request=request)
+    job = Job(payload=StorePayload, limits=WRITE_LIMITS, run=lambda *_: Done())
     with pytest.raises(Ignore):
         run_guarded(task, job, Gate(), payload=PAYLOAD, job_context=job_context)
     assert job_context.ledger.attempts.count("job-1") == 1
