@@ -84,6 +84,7 @@ TESTS = {
         f"{MAINTENANCE}/test_held_plan.py", "tests/integration/client/test_unsafe_brokers.py",
         "tests/integration/erasure/test_hidden.py", "tests/unit/workers/test_put_back.py",
         "tests/unit/workers/test_heartbeat.py", "tests/integration/stack/test_supervisor.py",
-        "tests/integration/backends/test_history.py",
+        "tests/integration/backends/test_history.py", "tests/unit/workers/test_deliveries.py",
+        "tests/unit/test_deadline.py",
     ),
 }  # fmt: skip

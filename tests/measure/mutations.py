@@ -613,5 +613,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ("waits_in_hand = job.retry_after < IN_HAND", "waits_in_hand = True"),
         ("self._history.dropped(ids)", "(self._delete(matching, ids), self._history.dropped(ids))"),
         ("if not (isinstance(error, errors.MemoryConnectionError) and _may_wait(self, job.retry_after)):", "if True:"),
+        ("if is_stale(task.request):", "if False:"),
+        (
+            "return gate.run(job_id, run, attempts, check=partial(_pass_over_stale, task))",
+            "return gate.run(job_id, run, attempts)",
+        ),
+        ("if trial is not None and self._trial is trial:", "if False:"),
     ),
 )
