@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from memcore import ids
@@ -35,6 +36,9 @@ _MARKS = 10
 #: Longest pause after the first time that somebody else was in between, in seconds; it grows with each further time.
 _PAUSE_SECONDS = 0.02
 
+#: Age of an open entry from which its caller counts as dead: a call that lives carries it out within seconds.
+_DEAD_AFTER = timedelta(minutes=1)
+
 #: Makes the next version of a stored memory; None leaves it as it is.
 Change = Callable[[MemoryRecord], MemoryRecord | None]
 
@@ -53,7 +57,7 @@ class _Decided:
     """An entry that is to be carried out, and the memories that it takes out.
 
     What it brings in may be in the store already (``has_incoming``): written again, it could come back after somebody
-    removed it meanwhile.
+    removed it meanwhile. One of another caller who may live (``is_anothers``) is told to that caller alone.
     """
 
     booking_id: str
@@ -62,6 +66,7 @@ class _Decided:
     outgoing: Mapping[str, MemoryRecord]
     incoming: tuple[MemoryRecord, ...] = ()
     is_resumed: bool = False
+    is_anothers: bool = False
     has_incoming: bool = False
 
 
@@ -114,14 +119,15 @@ class Deletion:
         """Delete those of the ids that the agent has, in one run; return the run's id and what it deleted.
 
         ``run_id`` and ``before`` are what an earlier call returned, where this one goes on with it. The id is None
-        where there was nothing to delete. Raises as ``delete``; what was deleted before stays so.
+        where there was nothing to delete. Of several calls at once one is told that it deleted a memory; the others
+        return when it is gone. Raises as ``delete``; what was deleted before stays so.
         """
         gone = [*before]
         wanted = list(dict.fromkeys(memory_ids))
         for start in range(0, len(wanted), MAX_PAGE):
             for decided in await self._decide(backend, agent_id, wanted[start : start + MAX_PAGE], run_id=run_id):
                 await self._execute(backend, agent_id, decided)
-                if decided.reason != "deleted":
+                if decided.reason != "deleted" or decided.is_anothers:
                     continue
                 run_id = decided.run_id
                 gone += decided.outgoing
@@ -312,6 +318,7 @@ class Deletion:
                 outgoing={record.entry.id: record for record in left.outgoing},
                 incoming=left.incoming,
                 is_resumed=True,
+                is_anothers=removal.prepared_at > self._clock() - _DEAD_AFTER,
             )
         return list(found.values())
 
