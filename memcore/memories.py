@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from pydantic import TypeAdapter
 
 from memcore import ids
-from memcore.backends.deletion import Deletion
+from memcore.backends.deletion import Deletion, in_part
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import MAX_PAGE, scanned
 from memcore.backends.succession import current
@@ -342,7 +342,7 @@ class Memories:
                 going = await self._ids(where.model_copy(update={"ids": frozenset(going)}))
             if not going:
                 return ForgetReceipt(run_id=run_id, forgotten=gone)
-        raise MemoryConflictError("memory_id: was changed at the same moment; read it again")
+        raise in_part("memory_id: was changed at the same moment; read it again", run_id, gone)
 
     @reading
     async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:

@@ -124,14 +124,17 @@ class Deletion:
         """
         gone = [*before]
         wanted = list(dict.fromkeys(memory_ids))
-        for start in range(0, len(wanted), MAX_PAGE):
-            for decided in await self._decide(backend, agent_id, wanted[start : start + MAX_PAGE], run_id=run_id):
-                await self._execute(backend, agent_id, decided)
-                if decided.reason != "deleted" or decided.is_anothers:
-                    continue
-                run_id = decided.run_id
-                gone += decided.outgoing
-                await asyncio.to_thread(self._opened().runs.count, run_id, {"removed": len(gone)})
+        try:
+            for start in range(0, len(wanted), MAX_PAGE):
+                for decided in await self._decide(backend, agent_id, wanted[start : start + MAX_PAGE], run_id=run_id):
+                    await self._execute(backend, agent_id, decided)
+                    if decided.reason != "deleted" or decided.is_anothers:
+                        continue
+                    run_id = decided.run_id
+                    gone += decided.outgoing
+                    await asyncio.to_thread(self._opened().runs.count, run_id, {"removed": len(gone)})
+        except MemoryConflictError as error:
+            raise in_part(str(error), run_id, gone) from error
         return run_id, tuple(gone)
 
     async def replace(self, backend: "BatchBackend", agent_id: str, memory_id: str, change: Change) -> Changed | None:
@@ -367,6 +370,11 @@ class Deletion:
         return frozenset(
             each.memory_id for each in self._removals(memory_ids) if each.booking_id == booking_id and each.is_open
         )
+
+
+def in_part(why: str, run_id: str | None, gone: Collection[str]) -> MemoryConflictError:
+    """Return a conflict with the run that deleted some memories before it, so that it can be looked up and undone."""
+    return MemoryConflictError(f"{why}; run {run_id} took {len(gone)} before" if gone else why)
 
 
 async def _pause(attempt: int) -> None:
