@@ -116,5 +116,5 @@ def _pairs(terms: Sequence[_Terms], having: Mapping[str, set[int]]) -> Iterator[
                 continue
             # The rarest first, and no further than to a third memory: where a thousand have one form, it is the next.
             rarest, *others = sorted((having[word] for word in each.words & terms[old].words), key=len)
-            if not any(third != old and third != new and all(third in it for it in others) for third in rarest):
+            if not any(third not in (old, new) and all(third in it for it in others) for third in rarest):
                 yield old, new
