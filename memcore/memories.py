@@ -21,7 +21,13 @@ from memcore.client.envelopes import Scope, build_payload
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.deadline.limits import reading
-from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError, MemoryStoreError
+from memcore.errors import (
+    MemoryConflictError,
+    MemoryInputError,
+    MemoryNotFoundError,
+    MemoryRefusedError,
+    MemoryStoreError,
+)
 from memcore.ingest import Ingestor
 from memcore.jobs import StoreItem
 from memcore.ledger.erasure.erasures import WatchedWrite
@@ -190,7 +196,7 @@ class Memories:
         if missing := written.refused.get(item.id):
             raise MemoryInputError(missing, refusal(missing))
         if item.id in written.skipped:
-            raise MemoryStoreError("level none: no memories are kept for this agent; nothing was written")
+            raise MemoryRefusedError("level none: no memories are kept for this agent; nothing was written")
         namespace, key = item.request.namespace, item.request.key
         for _ in range(_LOOKS):
             found = await self.get(item.agent_id, item.id)
@@ -548,6 +554,6 @@ _OWN_TAGS = frozenset({KEYED_TAG, SUPERSEDED_TAG, SELF_EDITED_TAG})
 
 
 def _refuse_erased(watched: WatchedWrite, agent_id: str, *, namespace: str | None = None) -> None:
-    """Raise MemoryStoreError while an agent, or the person of a namespace, is being erased."""
+    """Raise MemoryRefusedError while an agent, or the person of a namespace, is being erased."""
     if agent_id in watched.barred or namespace in watched.erased_people:
-        raise MemoryStoreError("the agent, or this person, is being erased: nothing was written; `memtend erase list`")
+        raise MemoryRefusedError("the agent or person is being erased: nothing was written; `memtend erase list`")
