@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from pydantic import TypeAdapter
 
 from memcore import ids
-from memcore.backends.deletion import Deletion, in_part
+from memcore.backends.deletion import Deletion, in_part, pause
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import MAX_PAGE, scanned
 from memcore.backends.succession import current
@@ -277,6 +277,7 @@ class Memories:
                     raise
                 continue
             if changed is None:
+                await pause(attempt)
                 continue
             entry = changed.after.entry
             if entry.key is not None:
@@ -338,7 +339,7 @@ class Memories:
         """Forget these memories, and what others make of them meanwhile where that meets the filters, too."""
         run_id: str | None = None
         gone: tuple[str, ...] = ()
-        for _ in range(_ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             run_id, gone = await self._changes.delete_many(self.backend, agent_id, going, run_id=run_id, before=gone)
             if is_expected and going and not gone:
                 break
@@ -348,6 +349,8 @@ class Memories:
                 going = await self._ids(where.model_copy(update={"ids": frozenset(going)}))
             if not going:
                 return ForgetReceipt(run_id=run_id, forgotten=gone)
+            # Others mark it too, and whoever marks takes the mark of the one before.
+            await pause(attempt)
         raise in_part("memory_id: was changed at the same moment; read it again", run_id, gone)
 
     @reading

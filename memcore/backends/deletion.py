@@ -33,6 +33,9 @@ _CHECKS = 3
 #: Times that a memory is marked before the caller gets an error: each of several callers marks it for itself.
 _MARKS = 10
 
+#: Looks for the end of what another caller is at, before it is carried out for it.
+_LOOKS = 8
+
 #: Longest pause after the first time that somebody else was in between, in seconds; it grows with each further time.
 _PAUSE_SECONDS = 0.02
 
@@ -193,7 +196,7 @@ class Deletion:
             token = ids.new_id()
             # Before the memories are read: a later removal is seen when the entry is written.
             watched = () if successor_id is None else (successor_id,)
-            known = await asyncio.to_thread(self._removals, [*memory_ids, *watched])
+            known = await self._settled([*memory_ids, *watched])
             where = Where(agent_id=agent_id, ids=frozenset(memory_ids))
             if not await backend.claim(where, token):
                 return []
@@ -222,8 +225,23 @@ class Deletion:
             except MemoryConflictError:
                 if attempt == _CHECKS:
                     raise
-                await _pause(attempt)
+                await pause(attempt)
         raise AssertionError("unreachable")  # pragma: no cover  # the last look returns or raises
+
+    async def _settled(self, memory_ids: Collection[str]) -> tuple[Removal, ...]:
+        """Return the removals once those that others are at have ended, or some time has passed.
+
+        Who marks a memory takes the mark of a caller who is about to delete it.
+        """
+        for look in range(1, _LOOKS + 1):
+            known = await asyncio.to_thread(self._removals, memory_ids)
+            if not any(each.is_open and self._may_live(each) for each in known):
+                break
+            await pause(look)
+        return known
+
+    def _may_live(self, removal: Removal) -> bool:
+        return removal.prepared_at > self._clock() - _DEAD_AFTER
 
     def _removals(self, memory_ids: Collection[str]) -> tuple[Removal, ...]:
         return self._opened().journal.removals(memory_ids)
@@ -321,7 +339,7 @@ class Deletion:
                 outgoing={record.entry.id: record for record in left.outgoing},
                 incoming=left.incoming,
                 is_resumed=True,
-                is_anothers=removal.prepared_at > self._clock() - _DEAD_AFTER,
+                is_anothers=self._may_live(removal),
             )
         return list(found.values())
 
@@ -350,7 +368,7 @@ class Deletion:
             await self._unindex(backend, agent_id, [left[memory_id] for memory_id in sorted(going)])
             if await backend.delete_where(where.model_copy(update={"ids": going, "token": token})) == len(going):
                 break
-            await _pause(attempt)
+            await pause(attempt)
         else:
             raise MemoryConflictError(f"{len(left)} memories were deleted, and some are still there; try again")
         if open_ids:
@@ -377,7 +395,8 @@ def in_part(why: str, run_id: str | None, gone: Collection[str]) -> MemoryConfli
     return MemoryConflictError(f"{why}; run {run_id} took {len(gone)} before" if gone else why)
 
 
-async def _pause(attempt: int) -> None:
+async def pause(attempt: int) -> None:
+    """Wait until those who work on the same memory at the same moment may have gone on."""
     # By chance: two that always mark at the same moments take each other's mark for ever.
     await asyncio.sleep(random.uniform(0, attempt * _PAUSE_SECONDS))  # noqa: S311  # no secret
 
