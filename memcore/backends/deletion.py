@@ -233,11 +233,12 @@ class Deletion:
 
         Who marks a memory takes the mark of a caller who is about to delete it.
         """
-        for look in range(1, _LOOKS + 1):
-            known = await asyncio.to_thread(self._removals, memory_ids)
+        known = await asyncio.to_thread(self._removals, memory_ids)
+        for look in range(1, _LOOKS):
             if not any(each.is_open and self._may_live(each) for each in known):
                 break
             await pause(look)
+            known = await asyncio.to_thread(self._removals, memory_ids)
         return known
 
     def _may_live(self, removal: Removal) -> bool:
