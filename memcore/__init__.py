@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from .errors import MemoryInputError as MemoryInputError
     from .errors import MemoryNotFoundError as MemoryNotFoundError
     from .errors import MemoryQueueFullError as MemoryQueueFullError
+    from .errors import MemoryRefusedError as MemoryRefusedError
     from .errors import MemoryRetrievalError as MemoryRetrievalError
     from .errors import MemoryStoreError as MemoryStoreError
     from .errors import MissingExtraError as MissingExtraError

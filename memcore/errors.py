@@ -7,7 +7,7 @@
     │   └── MemoryBrokerFullError
     ├── MemoryRetrievalError, MemoryEmbeddingError, MemoryQueueFullError
     ├── MemoryStoreError
-    │   └── MemoryDiskFullError, MemoryConflictError
+    │   └── MemoryDiskFullError, MemoryConflictError, MemoryRefusedError
     ├── MemoryNotFoundError
     │   └── FineTuneRunNotFoundError, CheckpointNotFoundError
     ├── MemoryConfigError
@@ -76,6 +76,13 @@ class MemoryDiskFullError(MemoryStoreError):
 class MemoryConflictError(MemoryStoreError):
     """Somebody else changes or removes the memory at the same moment: nothing is lost, try again."""
 
+    domain_code = "conflict"
+
+
+class MemoryRefusedError(MemoryStoreError):
+    """The agent takes no memories, or is being erased: nothing was written, and the same again will not be."""
+
+    is_retryable = False
     domain_code = "conflict"
 
 

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from pydantic import TypeAdapter
 
 from memcore import ids
-from memcore.backends.deletion import Deletion
+from memcore.backends.deletion import Deletion, in_part, pause
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import MAX_PAGE, scanned
 from memcore.backends.succession import current
@@ -21,7 +21,13 @@ from memcore.client.envelopes import Scope, build_payload
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.deadline.limits import reading
-from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError, MemoryStoreError
+from memcore.errors import (
+    MemoryConflictError,
+    MemoryInputError,
+    MemoryNotFoundError,
+    MemoryRefusedError,
+    MemoryStoreError,
+)
 from memcore.ingest import Ingestor
 from memcore.jobs import StoreItem
 from memcore.ledger.erasure.erasures import WatchedWrite
@@ -190,7 +196,7 @@ class Memories:
         if missing := written.refused.get(item.id):
             raise MemoryInputError(missing, refusal(missing))
         if item.id in written.skipped:
-            raise MemoryStoreError("level none: no memories are kept for this agent; nothing was written")
+            raise MemoryRefusedError("level none: no memories are kept for this agent; nothing was written")
         namespace, key = item.request.namespace, item.request.key
         for _ in range(_LOOKS):
             found = await self.get(item.agent_id, item.id)
@@ -271,6 +277,7 @@ class Memories:
                     raise
                 continue
             if changed is None:
+                await pause(attempt)
                 continue
             entry = changed.after.entry
             if entry.key is not None:
@@ -332,7 +339,7 @@ class Memories:
         """Forget these memories, and what others make of them meanwhile where that meets the filters, too."""
         run_id: str | None = None
         gone: tuple[str, ...] = ()
-        for _ in range(_ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             run_id, gone = await self._changes.delete_many(self.backend, agent_id, going, run_id=run_id, before=gone)
             if is_expected and going and not gone:
                 break
@@ -342,7 +349,9 @@ class Memories:
                 going = await self._ids(where.model_copy(update={"ids": frozenset(going)}))
             if not going:
                 return ForgetReceipt(run_id=run_id, forgotten=gone)
-        raise MemoryConflictError("memory_id: was changed at the same moment; read it again")
+            # Others mark it too, and whoever marks takes the mark of the one before.
+            await pause(attempt)
+        raise in_part("memory_id: was changed at the same moment; read it again", run_id, gone)
 
     @reading
     async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
@@ -548,6 +557,6 @@ _OWN_TAGS = frozenset({KEYED_TAG, SUPERSEDED_TAG, SELF_EDITED_TAG})
 
 
 def _refuse_erased(watched: WatchedWrite, agent_id: str, *, namespace: str | None = None) -> None:
-    """Raise MemoryStoreError while an agent, or the person of a namespace, is being erased."""
+    """Raise MemoryRefusedError while an agent, or the person of a namespace, is being erased."""
     if agent_id in watched.barred or namespace in watched.erased_people:
-        raise MemoryStoreError("the agent, or this person, is being erased: nothing was written; `memtend erase list`")
+        raise MemoryRefusedError("the agent or person is being erased: nothing was written; `memtend erase list`")

@@ -99,7 +99,7 @@ class MemtendSession:
             await asyncio.to_thread(self._add, items)
 
     async def pop_item(self) -> "TResponseInputItem | None":
-        """Take the last item away and return it; None when there is none."""
+        """Take the last item away and return it, to one caller only; None when there is none."""
         return await asyncio.to_thread(self._pop)
 
     async def clear_session(self) -> None:
@@ -168,12 +168,11 @@ class MemtendSession:
 
     def _pop(self) -> "TResponseInputItem | None":
         with self._lock:
-            items = self._read()
-            if not items:
-                return None
-            ids, item = items[-1]
-            forget(self._memory, self._agent_id, ids)
-            return item
+            for ids, item in reversed(self._read()):
+                # The first part stands for the item: several callers may each take some of its parts.
+                if ids[0] in forget(self._memory, self._agent_id, ids):
+                    return item
+            return None
 
     def _clear(self) -> None:
         with self._lock:

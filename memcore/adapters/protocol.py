@@ -134,10 +134,10 @@ def listed(
 _AWAY = 1_000
 
 
-def forget(memory: MemoryLike, agent_id: str, memory_ids: Sequence[str]) -> None:
-    """Take memories away, in as few runs as can be."""
-    for start in range(0, len(memory_ids), _AWAY):
-        memory.forget(agent_id, memory_ids[start : start + _AWAY])
+def forget(memory: MemoryLike, agent_id: str, memory_ids: Sequence[str]) -> frozenset[str]:
+    """Take memories away, in as few runs as can be, and return those that no other caller took."""
+    parts = [memory_ids[start : start + _AWAY] for start in range(0, len(memory_ids), _AWAY)]
+    return frozenset(gone for part in parts for gone in memory.forget(agent_id, part).forgotten)
 
 
 #: Most memories that are written one by one: the queue takes longer for one, and less for several.

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from memcore import ids
@@ -32,8 +33,14 @@ _CHECKS = 3
 #: Times that a memory is marked before the caller gets an error: each of several callers marks it for itself.
 _MARKS = 10
 
+#: Looks for the end of what another caller is at, before it is carried out for it.
+_LOOKS = 8
+
 #: Longest pause after the first time that somebody else was in between, in seconds; it grows with each further time.
 _PAUSE_SECONDS = 0.02
+
+#: Age of an open entry from which its caller counts as dead: a call that lives carries it out within seconds.
+_DEAD_AFTER = timedelta(minutes=1)
 
 #: Makes the next version of a stored memory; None leaves it as it is.
 Change = Callable[[MemoryRecord], MemoryRecord | None]
@@ -53,7 +60,7 @@ class _Decided:
     """An entry that is to be carried out, and the memories that it takes out.
 
     What it brings in may be in the store already (``has_incoming``): written again, it could come back after somebody
-    removed it meanwhile.
+    removed it meanwhile. One of another caller who may live (``is_anothers``) is told to that caller alone.
     """
 
     booking_id: str
@@ -62,6 +69,7 @@ class _Decided:
     outgoing: Mapping[str, MemoryRecord]
     incoming: tuple[MemoryRecord, ...] = ()
     is_resumed: bool = False
+    is_anothers: bool = False
     has_incoming: bool = False
 
 
@@ -114,18 +122,22 @@ class Deletion:
         """Delete those of the ids that the agent has, in one run; return the run's id and what it deleted.
 
         ``run_id`` and ``before`` are what an earlier call returned, where this one goes on with it. The id is None
-        where there was nothing to delete. Raises as ``delete``; what was deleted before stays so.
+        where there was nothing to delete. Of several calls at once one is told that it deleted a memory; the others
+        return when it is gone. Raises as ``delete``; what was deleted before stays so.
         """
         gone = [*before]
         wanted = list(dict.fromkeys(memory_ids))
-        for start in range(0, len(wanted), MAX_PAGE):
-            for decided in await self._decide(backend, agent_id, wanted[start : start + MAX_PAGE], run_id=run_id):
-                await self._execute(backend, agent_id, decided)
-                if decided.reason != "deleted":
-                    continue
-                run_id = decided.run_id
-                gone += decided.outgoing
-                await asyncio.to_thread(self._opened().runs.count, run_id, {"removed": len(gone)})
+        try:
+            for start in range(0, len(wanted), MAX_PAGE):
+                for decided in await self._decide(backend, agent_id, wanted[start : start + MAX_PAGE], run_id=run_id):
+                    await self._execute(backend, agent_id, decided)
+                    if decided.reason != "deleted" or decided.is_anothers:
+                        continue
+                    run_id = decided.run_id
+                    gone += decided.outgoing
+                    await asyncio.to_thread(self._opened().runs.count, run_id, {"removed": len(gone)})
+        except MemoryConflictError as error:
+            raise in_part(str(error), run_id, gone) from error
         return run_id, tuple(gone)
 
     async def replace(self, backend: "BatchBackend", agent_id: str, memory_id: str, change: Change) -> Changed | None:
@@ -184,7 +196,7 @@ class Deletion:
             token = ids.new_id()
             # Before the memories are read: a later removal is seen when the entry is written.
             watched = () if successor_id is None else (successor_id,)
-            known = await asyncio.to_thread(self._removals, [*memory_ids, *watched])
+            known = await self._settled([*memory_ids, *watched])
             where = Where(agent_id=agent_id, ids=frozenset(memory_ids))
             if not await backend.claim(where, token):
                 return []
@@ -213,8 +225,24 @@ class Deletion:
             except MemoryConflictError:
                 if attempt == _CHECKS:
                     raise
-                await _pause(attempt)
+                await pause(attempt)
         raise AssertionError("unreachable")  # pragma: no cover  # the last look returns or raises
+
+    async def _settled(self, memory_ids: Collection[str]) -> tuple[Removal, ...]:
+        """Return the removals once those that others are at have ended, or some time has passed.
+
+        Who marks a memory takes the mark of a caller who is about to delete it.
+        """
+        known = await asyncio.to_thread(self._removals, memory_ids)
+        for look in range(1, _LOOKS):
+            if not any(each.is_open and self._may_live(each) for each in known):
+                break
+            await pause(look)
+            known = await asyncio.to_thread(self._removals, memory_ids)
+        return known
+
+    def _may_live(self, removal: Removal) -> bool:
+        return removal.prepared_at > self._clock() - _DEAD_AFTER
 
     def _removals(self, memory_ids: Collection[str]) -> tuple[Removal, ...]:
         return self._opened().journal.removals(memory_ids)
@@ -312,6 +340,7 @@ class Deletion:
                 outgoing={record.entry.id: record for record in left.outgoing},
                 incoming=left.incoming,
                 is_resumed=True,
+                is_anothers=self._may_live(removal),
             )
         return list(found.values())
 
@@ -340,7 +369,7 @@ class Deletion:
             await self._unindex(backend, agent_id, [left[memory_id] for memory_id in sorted(going)])
             if await backend.delete_where(where.model_copy(update={"ids": going, "token": token})) == len(going):
                 break
-            await _pause(attempt)
+            await pause(attempt)
         else:
             raise MemoryConflictError(f"{len(left)} memories were deleted, and some are still there; try again")
         if open_ids:
@@ -362,7 +391,13 @@ class Deletion:
         )
 
 
-async def _pause(attempt: int) -> None:
+def in_part(why: str, run_id: str | None, gone: Collection[str]) -> MemoryConflictError:
+    """Return a conflict with the run that deleted some memories before it, so that it can be looked up and undone."""
+    return MemoryConflictError(f"{why}; run {run_id} took {len(gone)} before" if gone else why)
+
+
+async def pause(attempt: int) -> None:
+    """Wait until those who work on the same memory at the same moment may have gone on."""
     # By chance: two that always mark at the same moments take each other's mark for ever.
     await asyncio.sleep(random.uniform(0, attempt * _PAUSE_SECONDS))  # noqa: S311  # no secret
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from memcore.backends.protocol import BatchBackend, scanned
 from memcore.errors import MemoryInputError
-from memcore.models.memory import MAX_TAGS, SUPERSEDED_TAG, MemoryEntry
+from memcore.models.memory import MAX_SUPERSEDED, MAX_TAGS, SUPERSEDED_TAG, MemoryEntry
 from memcore.records import SUCCESSION_KEY, SUPERSEDES_KEY, MemoryRecord, Where
 
 
@@ -76,7 +76,7 @@ async def inherit(backend: BatchBackend, agent_id: str, old_id: str, new_id: str
     known = {each.entry.id: each for each in await backend.get_many(agent_id, [old_id, new_id])}
     if old_id in known and new_id in known and (replaced := known[old_id].supersedes):
         new = known[new_id]
-        every = list(dict.fromkeys((*new.supersedes, *replaced)))
+        every = list(dict.fromkeys((*replaced, *new.supersedes)))[-MAX_SUPERSEDED:]
         await backend.set_metadata_many(agent_id, [new_id], new.entry.metadata, extra={SUPERSEDES_KEY: every})
 
 
@@ -85,15 +85,31 @@ async def supersede(backend: BatchBackend, old: MemoryRecord, new: MemoryRecord)
 
     Raises MemoryInputError where they are one, or the old one replaced the new; else as mark_superseded does.
     """
-    if old.entry.id in {new.entry.id, new.entry.superseded_by}:
+    if await is_replaced_by(backend, new, old.entry.id):
         raise MemoryInputError("new_id", "is the memory that it would replace, or was replaced by that")
-    replaced = tuple(dict.fromkeys((*new.supersedes, old.entry.id)))
+    # No more than an import takes: it reads what an export wrote.
+    replaced = tuple(dict.fromkeys((*new.supersedes, old.entry.id)))[-MAX_SUPERSEDED:]
     # First what stands in the successor: a redelivery reads it, and marks again.
     await backend.set_metadata_many(
         new.entry.agent_id, [new.entry.id], new.entry.metadata, extra={SUPERSEDES_KEY: list(replaced)}
     )
     for stored in await backend.get_many(new.entry.agent_id, [new.entry.id]):
         await mark_superseded(backend, stored)
+
+
+async def is_replaced_by(backend: BatchBackend, record: MemoryRecord, memory_id: str) -> bool:
+    """Return whether a memory is that one, or was replaced by it, or by what it replaced in turn: none would hold."""
+    met: set[str] = set()
+    while record.entry.id != memory_id:
+        met.add(record.entry.id)
+        following = record.entry.superseded_by
+        if following is None or following in met:
+            return False
+        found = await backend.get_many(record.entry.agent_id, [following])
+        if not found:
+            return False
+        (record,) = found
+    return True
 
 
 async def reinstate(backend: BatchBackend, old: MemoryRecord) -> bool:

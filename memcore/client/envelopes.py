@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, TypeVar, Unpack
 
 from pydantic import TypeAdapter
 
@@ -293,28 +293,22 @@ class TurnFields(TypedDict, total=False):
     at: datetime | None
 
 
-def build_turn_payload(
-    agent_id: str,
-    *,
-    company: str,
-    now: datetime,
-    session_id: str,
-    user_text: str,
-    assistant_text: str = "",
-    user_id: str | None = None,
-    turn: str | None = None,
-    at: datetime | None = None,
-) -> TurnPayload:
+def build_turn_payload(agent_id: str, *, company: str, now: datetime, **turn: Unpack[TurnFields]) -> TurnPayload:
     """Return the turn in its envelope; its id is made of its name, or else of its time and its texts."""
-    close = build_close_payload(agent_id, company=company, session_id=session_id, user_id=user_id, at=at or now)
+    for missing in sorted(TurnFields.__required_keys__ - turn.keys()):
+        raise MemoryInputError(missing, "is missing")
+    for unknown in turn.keys() - TurnFields.__annotations__.keys():
+        raise MemoryInputError(unknown, "is not a field of a turn")
+    at, user_id, name = turn.get("at") or now, turn.get("user_id"), turn.get("turn")
+    close = build_close_payload(agent_id, company=company, session_id=turn["session_id"], user_id=user_id, at=at)
     with naming_fields(name="turn"):
-        named = None if turn is None else _NAME.validate_python(turn)
+        named = None if name is None else _NAME.validate_python(name)
     with naming_fields():
         payload = TurnPayload(
             **close.model_dump(exclude={"version", "is_shutdown"}),
             turn_id=UNNAMED,
-            user_text=user_text,
-            assistant_text=assistant_text,
+            user_text=turn["user_text"],
+            assistant_text=turn.get("assistant_text", ""),
         )
     if not payload.user_text.strip():
         raise MemoryInputError("user_text", "must not be blank")

@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import Field
 
-from memcore.errors import MemoryStoreError
+from memcore.errors import MemoryRefusedError, MemoryStoreError
 from memcore.models.base import Frozen
 
 
@@ -48,7 +48,8 @@ class StoreReceipt(Frozen):
         unknown = 0
         for status in statuses:
             if status.state is not JobState.DONE:
-                raise MemoryStoreError(f"job {status.job_id} wrote nothing: it is {status.state}: {status.reason}")
+                kind = MemoryRefusedError if status.state is JobState.SKIPPED else MemoryStoreError
+                raise kind(f"job {status.job_id} wrote nothing: it is {status.state}: {status.reason}")
             unknown += status.facts.get("unknown_supersedes", 0)
         return self.model_copy(update={"unknown_supersedes": unknown})
 

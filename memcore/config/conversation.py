@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.base import MAX_DAYS, Frozen, NotBlankStr
 
 
 class ConversationConfig(Frozen):
@@ -28,11 +28,11 @@ class ConversationConfig(Frozen):
     max_rules: int = Field(default=20, ge=1, le=200)
     facts_shown: int = Field(default=5, ge=1, le=50)
     arcs_shown: int = Field(default=2, ge=0, le=10)
-    arc_days: int = Field(default=30, ge=1)
-    transcript_hours: int = Field(default=24, ge=1)
-    archive_days: int = Field(default=180, ge=1)
-    crisis_days: int = Field(default=365, ge=1)
-    feedback_days: int = Field(default=365, ge=1)
+    arc_days: int = Field(default=30, ge=1, le=MAX_DAYS)
+    transcript_hours: int = Field(default=24, ge=1, le=24 * MAX_DAYS)
+    archive_days: int = Field(default=180, ge=1, le=MAX_DAYS)
+    crisis_days: int = Field(default=365, ge=1, le=MAX_DAYS)
+    feedback_days: int = Field(default=365, ge=1, le=MAX_DAYS)
     model: NotBlankStr | None = None
     temperature: float = Field(default=0.0, ge=0.0, le=2.0)
     max_tokens: int = Field(default=1_500, ge=1)

@@ -6,7 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from memcore.config.maintenance import PruningConfig
-from memcore.models.base import DataPath, Frozen, NotBlankStr
+from memcore.models.base import MAX_DAYS, DataPath, Frozen, NotBlankStr
 
 
 class CaptureConfig(Frozen):
@@ -44,9 +44,9 @@ class EvolverConfig(Frozen):
     max_proposals_per_cycle: int = Field(default=10, ge=1)
     max_org_entries: int = Field(default=10_000, ge=1)
     requires_human_approval: Literal[True] = True
-    window_days: int = Field(default=30, ge=1)
+    window_days: int = Field(default=30, ge=1, le=MAX_DAYS)
     min_precision: float = Field(default=0.5, ge=0.0, le=1.0)
-    keep_days: int = Field(default=90, ge=1)
+    keep_days: int = Field(default=90, ge=1, le=MAX_DAYS)
 
     @model_validator(mode="after")
     def _keeps_its_window(self) -> Self:

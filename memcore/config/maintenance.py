@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from memcore.models.base import DataPath, Frozen, NotBlankStr
+from memcore.models.base import MAX_DAYS, DataPath, Frozen, NotBlankStr
 from memcore.models.memory import ConsolidationInterval, MemoryCategory
 
 
@@ -19,7 +19,7 @@ class RetentionRule(Frozen):
     """
 
     category: MemoryCategory
-    retention_days: int = Field(ge=1)
+    retention_days: int = Field(ge=1, le=MAX_DAYS)
 
 
 def _one_rule_each(rules: tuple[RetentionRule, ...]) -> tuple[RetentionRule, ...]:
@@ -47,7 +47,7 @@ class RetentionConfig(Frozen):
     """
 
     rules: RetentionRules = ()
-    default_retention_days: int | None = Field(default=None, ge=1)
+    default_retention_days: int | None = Field(default=None, ge=1, le=MAX_DAYS)
 
 
 class DualModeConfig(Frozen):
@@ -87,8 +87,8 @@ class ArchivalConfig(Frozen):
     """
 
     enabled: bool = False
-    age_threshold_days: int = Field(default=90, ge=1)
-    keep_days: int | None = Field(default=None, ge=1)
+    age_threshold_days: int = Field(default=90, ge=1, le=MAX_DAYS)
+    keep_days: int | None = Field(default=None, ge=1, le=MAX_DAYS)
     dual_mode: DualModeConfig = DualModeConfig()
 
 
@@ -315,7 +315,7 @@ class ConsolidationConfig(Frozen):
     )
     apply: ConsolidationApply = ConsolidationApply.AUTO
     categories: tuple[MemoryCategory, ...] | None = Field(default=None, min_length=1)
-    min_age_days: int = Field(default=7, ge=0)
+    min_age_days: int = Field(default=7, ge=0, le=MAX_DAYS)
     group_threshold: int = Field(default=3, ge=2)
     group_max_entries: int = Field(default=20, ge=2)
     group_max_tokens: int = Field(default=2000, ge=100)
@@ -325,8 +325,8 @@ class ConsolidationConfig(Frozen):
     max_removed_fraction: float = Field(default=0.5, gt=0.0, le=1.0)
     max_removed_floor: int = Field(default=20, ge=0)
     first_runs_fraction: float = Field(default=0.1, ge=0.0, le=1.0)
-    journal_days: int = Field(default=7, ge=1)
-    restored_hold_days: int = Field(default=1, ge=0)
+    journal_days: int = Field(default=7, ge=1, le=MAX_DAYS)
+    restored_hold_days: int = Field(default=1, ge=0, le=MAX_DAYS)
     gate: GateConfig = GateConfig()
     condense: CondenseConfig = CondenseConfig()
     llm: LLMConsolidationConfig | None = None
@@ -368,7 +368,7 @@ class PruningConfig(Frozen):
     """
 
     type: Literal["ttl", "pareto", "hybrid"] = "ttl"
-    max_age_days: int = Field(default=90, ge=1)
+    max_age_days: int = Field(default=90, ge=1, le=MAX_DAYS)
     max_entries: int = Field(default=100, ge=1)
 
 
@@ -394,10 +394,10 @@ class RecordsConfig(Frozen):
         experience_days: days for which raw experience is kept once a model has looked at it.
     """
 
-    explained_days: int = Field(default=30, ge=1)
-    replaced_days: int = Field(default=400, ge=1)
-    history_days: int = Field(default=1, ge=1)
-    session_days: int = Field(default=1, ge=1)
-    usage_days: int = Field(default=400, ge=1)
-    audit_days: int = Field(default=400, ge=1)
-    experience_days: int = Field(default=400, ge=1)
+    explained_days: int = Field(default=30, ge=1, le=MAX_DAYS)
+    replaced_days: int = Field(default=400, ge=1, le=MAX_DAYS)
+    history_days: int = Field(default=1, ge=1, le=MAX_DAYS)
+    session_days: int = Field(default=1, ge=1, le=MAX_DAYS)
+    usage_days: int = Field(default=400, ge=1, le=MAX_DAYS)
+    audit_days: int = Field(default=400, ge=1, le=MAX_DAYS)
+    experience_days: int = Field(default=400, ge=1, le=MAX_DAYS)

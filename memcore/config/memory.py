@@ -12,7 +12,7 @@ from memcore.config.learning import ApprovalsConfig, ProceduralMemoryConfig
 from memcore.config.llm import BudgetsConfig, LLMConfig
 from memcore.config.maintenance import ConsolidationConfig, RecordsConfig, RetentionRules
 from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.models.base import DataPath, Frozen, NotBlankStr, ReadOnlyMap, ReadOnlyMapping
+from memcore.models.base import MAX_DAYS, DataPath, Frozen, NotBlankStr, ReadOnlyMap, ReadOnlyMapping
 from memcore.models.memory import ConsolidationInterval, MemoryLevel, NotBlankText
 
 
@@ -34,13 +34,13 @@ class MemoryOptionsConfig(Frozen):
             memories; None keeps it.
     """
 
-    retention_days: int | None = Field(default=None, ge=1)
+    retention_days: int | None = Field(default=None, ge=1, le=MAX_DAYS)
     max_memories_per_agent: int = Field(default=10_000, ge=1)
     consolidation_interval: ConsolidationInterval = ConsolidationInterval.DAILY
     shared_knowledge_base: bool = True
-    session_timeout_hours: int | None = Field(default=24, ge=1)
-    project_timeout_hours: int | None = Field(default=None, ge=1)
-    task_timeout_hours: int | None = Field(default=24, ge=1)
+    session_timeout_hours: int | None = Field(default=24, ge=1, le=24 * MAX_DAYS)
+    project_timeout_hours: int | None = Field(default=None, ge=1, le=24 * MAX_DAYS)
+    task_timeout_hours: int | None = Field(default=24, ge=1, le=24 * MAX_DAYS)
 
 
 #: Two keys under ``memory`` for one setting; the first one's value counts (SPEC decision 3). The decision does not name
@@ -271,7 +271,7 @@ class MemoryConfig(Frozen):
     """
 
     type: MemoryLevel = MemoryLevel.SESSION
-    retention_days: int | None = Field(default=None, ge=1)
+    retention_days: int | None = Field(default=None, ge=1, le=MAX_DAYS)
     retention_overrides: RetentionRules = ()
 
     @model_validator(mode="after")

@@ -120,6 +120,7 @@ class Removal:
     booking_id: str
     run_id: str
     reason: EntryReason
+    prepared_at: datetime
     is_open: bool
 
 
@@ -326,7 +327,9 @@ def moves_with(*columns: Any) -> Select[*tuple[Any, ...]]:
 def removals_of(connection: Connection, ids: Collection[str]) -> tuple[Removal, ...]:
     """Return the entries that remove any of the ids, oldest first; what one turned out not to concern is left out."""
     query = (
-        moves_with(bookings.c.booking_id, bookings.c.run_id, bookings.c.reason, OPEN.label("is_open"))
+        moves_with(
+            bookings.c.booking_id, bookings.c.run_id, bookings.c.reason, bookings.c.prepared_at, OPEN.label("is_open")
+        )
         .where(booking_records.c.kind == "removed")
         .order_by(bookings.c.prepared_at, bookings.c.seq)
     )

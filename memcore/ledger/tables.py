@@ -414,7 +414,8 @@ skills = _table(
 
 #: How often a lesson or a skill was applied, and how often it helped.
 _applied = (*_required(Integer, "applications", "successes"), *_required(UtcDateTime, "last_applied_at"))
-skill_counts = _table("skill_counts", *_key("company", "skill_id"), *_applied)
+_by_age = Index("skill_counts_oldest", "company", "last_applied_at")
+skill_counts = _table("skill_counts", *_key("company", "skill_id"), *_applied, _by_age)
 
 #: Each application, for as long as its message may come again; counted in the same transaction.
 skill_applications = _table(

@@ -17,7 +17,7 @@ from typing import Self
 from memcore import ids
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import BatchBackend
-from memcore.backends.succession import reinstate, supersede
+from memcore.backends.succession import is_replaced_by, reinstate, supersede
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationConfig
@@ -315,7 +315,7 @@ async def carry_out_pairs(
 
 async def _superseded(backend: BatchBackend, pair: ConsolidationGroup, known: Mapping[str, MemoryRecord]) -> bool:
     old, new = (known.get(memory_id) for memory_id in pair.source_ids)
-    if old is None or new is None or new.entry.superseded_by == old.entry.id:
+    if old is None or new is None or await is_replaced_by(backend, new, old.entry.id):
         return False
     if old.entry.last_stated_at > new.entry.last_stated_at:
         return False  # it was said again meanwhile

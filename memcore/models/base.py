@@ -21,6 +21,9 @@ from pydantic import (
 
 from memcore.errors import MemoryInputError
 
+#: Longest term of a policy, in days: 1,000 years. Some 2,000 before now there is no date.
+MAX_DAYS = 365_250
+
 
 class Frozen(BaseModel):
     """Base of memtend's value objects: immutable, no unknown fields, no NaN.

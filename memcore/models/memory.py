@@ -62,7 +62,7 @@ SUPERSEDED_TAG = "superseded"
 CORE_TAG = "core"
 
 #: Most memories that one memory may replace.
-MAX_SUPERSEDED = 16
+MAX_SUPERSEDED = 256
 
 #: Tag of a memory that an agent wrote by a tool of its own.
 SELF_EDITED_TAG = "self_edited"
@@ -331,7 +331,7 @@ class MemoryStoreRequest(Grown):
         expires_at: when retention may remove it whatever its age; None for never.
         valid_from: from when on it holds; None for the time it was made.
         valid_until: from when on it holds no more, which is after ``valid_from``; it stays, and says so.
-        supersedes: ids of memories of the same agent that it replaces, at most 16. They stay, rank behind it, and say
+        supersedes: ids of memories of the same agent that it replaces, at most 256. They stay, rank behind it, and say
             so; one that is not stored is left out.
         key: the caller's own name for it, one in its namespace: stored again under its key, a memory is a new version,
             and the version before is journaled. A keyed memory is never merged with others.

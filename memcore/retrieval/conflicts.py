@@ -114,6 +114,7 @@ def _pairs(terms: Sequence[_Terms], having: Mapping[str, set[int]]) -> Iterator[
                 continue
             if not each.is_near(terms[old]):
                 continue
-            common = each.words & terms[old].words
-            if set.intersection(*(having.get(word, set()) for word in common)) == {old, new}:
+            # The rarest first, and no further than to a third memory: where a thousand have one form, it is the next.
+            rarest, *others = sorted((having[word] for word in each.words & terms[old].words), key=len)
+            if not any(third not in (old, new) and all(third in it for it in others) for third in rarest):
                 yield old, new

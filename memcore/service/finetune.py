@@ -33,7 +33,7 @@ from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import NewRun, Run
 from memcore.models.finetune import FineTunePlan, FineTuneStatus
 from memcore.reindex import create_reindex_target
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import MAX_OFFSET, ServiceResources
 
 if TYPE_CHECKING:
     from memcore.finetune.deployment import CheckpointDeployment
@@ -278,5 +278,5 @@ class FineTuneOperations:
 def _check_page(limit: int, offset: int) -> None:
     if not 1 <= limit <= MAX_PAGE:
         raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
-    if offset < 0:
-        raise MemoryInputError("offset", "must be 0 or more")
+    if not 0 <= offset <= MAX_OFFSET:
+        raise MemoryInputError("offset", f"must be 0 to {MAX_OFFSET}")

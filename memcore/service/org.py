@@ -18,7 +18,7 @@ from memcore.models.organization import (
     OrgMemoryQuery,
 )
 from memcore.org.service import LedgerOrgMemory
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import MAX_OFFSET, ServiceResources
 
 
 class FoundFact(OrgFact):
@@ -175,5 +175,5 @@ def unknown_fact(fact_id: str) -> MemoryNotFoundError:
 def _check_page(limit: int, offset: int) -> None:
     if not 1 <= limit <= MAX_PAGE:
         raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
-    if offset < 0:
-        raise MemoryInputError("offset", "must be 0 or more")
+    if not 0 <= offset <= MAX_OFFSET:
+        raise MemoryInputError("offset", f"must be 0 to {MAX_OFFSET}")

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from memcore.config.policy import Policy
     from memcore.config.settings import Settings
 
+#: Most rows that a page passes over: databases count no further than 2**63.
+MAX_OFFSET = 1_000_000_000
+
 #: Opens the company's memories, and closes them when its block ends.
 BackendOpener = Callable[[], AbstractAsyncContextManager[WorkerBackend]]
 

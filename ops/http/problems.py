@@ -25,6 +25,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
     MemoryQueueFullError,
+    MemoryRefusedError,
     MemoryRetrievalError,
     MemoryStoreError,
     MissingExtraError,
@@ -140,6 +141,7 @@ _BY_CLASS: tuple[tuple[type[BaseException], int, str], ...] = (
     (MaintenancePausedError, 409, "conflict"),
     (MemoryConnectionError, 503, "unavailable"),
     (MemoryConflictError, 409, "conflict"),
+    (MemoryRefusedError, 409, "conflict"),
     (MemoryStoreError, 503, "unavailable"),
     (MemoryRetrievalError, 503, "unavailable"),
     (MemoryEmbeddingError, 503, "unavailable"),

@@ -286,8 +286,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("found.put_beside({str(row.id): row.payload or {} for row in rows})", "return"),
         ("if missing := len(stored.supersedes) - await mark_superseded(self.backend, stored):", "if missing := 0:"),
         (
-            "if set.intersection(*(having.get(word, set()) for word in common)) == {old, new}:",
-            "if set.intersection(*(having.get(word, set()) for word in common)):",
+            "if not any(third not in (old, new) and all(third in it for it in others) for third in rarest):",
+            "if rarest:",
         ),
     ),
     *_of(

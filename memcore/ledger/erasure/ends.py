@@ -252,7 +252,16 @@ LEDGER: Mapping[str, tuple[End, ...] | Elsewhere | Kept] = {
     "trajectories": Elsewhere("tasks", ("procedural.evolver.keep_days",)),
     "lessons": Elsewhere("lessons; their memories stay", ("procedural.evolver.keep_days",)),
     "skills": Kept("people approved them"),
-    "skill_counts": Kept("one row a lesson or skill that was applied: its counts decide about it"),
+    "skill_counts": (
+        End(
+            what="counts of what is no skill, and was not applied for so long",
+            term=_longest("procedural.evolver.keep_days"),
+            at=of.skill_counts.c.last_applied_at,
+            which=~exists().where(
+                of.skills.c.company == of.skill_counts.c.company, of.skills.c.skill_id == of.skill_counts.c.skill_id
+            ),
+        ),
+    ),
     "skill_applications": Elsewhere("applications", ("procedural.evolver.keep_days",)),
     "skill_cycles": Elsewhere("reports", ("procedural.evolver.keep_days",)),
     "finetune_runs": _FEW,

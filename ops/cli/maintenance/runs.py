@@ -36,7 +36,7 @@ def list_runs(
     command: JsonCommand,
     agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
     state: Annotated[WorkState | None, typer.Option(help="Only those of this state.")] = None,
-    limit: Annotated[int, typer.Option(help="Most rows, newest first.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Most rows, newest first.")] = 20,
 ) -> None:
     """Show runs, newest first."""
     found = command.run(lambda service: service.runs.list(agent_id=agent, state=state, limit=limit))

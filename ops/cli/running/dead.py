@@ -18,7 +18,8 @@ JobsArgument = Annotated[list[str] | None, typer.Argument(help="The jobs' ids.",
 
 @app.command("list")
 def list_letters(
-    command: JsonCommand, limit: Annotated[int, typer.Option(help="Most rows, newest first.")] = 20
+    command: JsonCommand,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Most rows, newest first.")] = 20,
 ) -> None:
     """Show the dead letters, newest first, and why each job was given up."""
     found = command.run(lambda service: service.dead_letters.list(limit=limit))

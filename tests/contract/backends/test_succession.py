@@ -9,9 +9,11 @@ from support.memories import DAWN, NOW, StoppedClock, new_agent
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.fusion import HybridBackend
 from memcore.backends.succession import mark_superseded, reinstate, supersede
+from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryInputError
 from memcore.models.memory import SUPERSEDED_TAG, MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.records import SUPERSEDES_KEY, MemoryRecord
+from ops.cli.memory.transfer import line
 
 DAY = timedelta(days=1)
 
@@ -83,6 +85,31 @@ async def test_a_mark_is_taken_back_as_if_it_had_never_been(backend: WorkerBacke
     assert [each.entry.model_copy(update={"updated_at": None}) for each in after] == before
     assert [each.supersedes for each in after] == [(), ()]
     assert not await reinstate(backend, after[0])
+
+
+async def test_what_was_replaced_by_a_memory_does_not_replace_it_in_turn(backend: WorkerBackend) -> None:
+    agent = new_agent()
+    first = await backend.store(agent, said("The pump is red."))
+    second = await backend.store(agent, said("The pump is blue.", first))
+    third = await backend.store(agent, said("The pump is green.", second))
+    known = {each.entry.id: each for each in await backend.get_many(agent, [first, second, third])}
+    for new in (first, second, third):
+        with pytest.raises(MemoryInputError, match="new_id"):
+            await supersede(backend, known[third], known[new])
+    kept = {each.id: each.superseded_by for each in await backend.retrieve(agent, MemoryQuery())}
+    assert kept == {first: second, second: third, third: None}
+
+
+async def test_a_memory_that_replaced_many_can_be_exported_and_imported(backend: WorkerBackend) -> None:
+    agent = new_agent()
+    old = [await backend.store(agent, said(f"The code is {number}.")) for number in range(20)]
+    new = await backend.store(agent, said("The code is gone."))
+    for each in old:
+        known = {record.entry.id: record for record in await backend.get_many(agent, [each, new])}
+        await supersede(backend, known[each], known[new])
+    (record,) = await backend.get_many(agent, [new])
+    assert set(record.supersedes) == set(old)
+    assert set(ImportRecord.model_validate_json(line(record)).supersedes) == set(old)
 
 
 async def test_another_agents_memory_is_not_replaced(backend: WorkerBackend) -> None:

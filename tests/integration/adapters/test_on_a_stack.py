@@ -187,6 +187,22 @@ def test_a_session_of_a_process_is_read_in_another(memory: Memory | RemoteMemory
     asyncio.run(run())
 
 
+def test_four_callers_who_pop_at_once_get_each_item_once(memory: Memory | RemoteMemory) -> None:
+    agent_id, popped = new_id(), list[str]()
+    sessions = [MemtendSession("thread", memory=memory, agent_id=agent_id) for _ in range(4)]
+
+    async def pop_all(session: MemtendSession) -> None:
+        while (item := await session.pop_item()) is not None:
+            popped.append(dict(item)["content"])  # type: ignore[arg-type]  # a message
+
+    async def run() -> None:
+        await sessions[0].add_items([{"role": "user", "content": str(number)} for number in range(6)])
+        await asyncio.gather(*map(pop_all, sessions))
+
+    asyncio.run(run())
+    assert sorted(popped) == list("012345")
+
+
 def test_files_of_the_memory_tool_are_memories(memory: Memory | RemoteMemory) -> None:
     agent_id = new_id()
     tool = MemtendMemoryTool(memory, agent_id=agent_id)

@@ -164,11 +164,21 @@ def test_a_file_that_is_not_there_is_told_as_such(memtend: CommandLine, tmp_path
         (("dead", "purge", "--yes"), "job_ids: name the jobs, or say --older-than DAYS"),
         (("dead", "purge", "job-1", "--older-than", "3"), "job_ids: name the jobs, or say --older-than DAYS"),
         (("dead", "purge", "--older-than", "-1"), "older_than: must be from 0 to 36500 days"),
+        (("finetune", "runs", "--offset", "1" + "0" * 30), "offset: must be 0 to 1000000000"),
         (("dead", "purge", "--older-than", "0"), "yes: would drop 0 for good; say --yes"),
     ],
 )
 def test_a_wrong_option_is_refused_in_one_sentence(memtend: CommandLine, words: tuple[str, ...], said: str) -> None:
     refused(memtend(*words), said)
+
+
+@pytest.mark.parametrize("words", [("runs", "list"), ("dead", "list")])
+@pytest.mark.parametrize("limit", ["-1", "0", "1" + "0" * 30])
+def test_a_limit_that_a_database_cannot_count_is_refused(
+    memtend: CommandLine, words: tuple[str, ...], limit: str
+) -> None:
+    answer = memtend(*words, "--limit", limit)
+    assert (answer.code, "'--limit'" in answer.err) == (2, True)
 
 
 @pytest.mark.parametrize(

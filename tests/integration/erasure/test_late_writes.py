@@ -17,7 +17,7 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.config.policy import Policy
 from memcore.config.urls import LedgerUrls
 from memcore.erasure.receipt import verified
-from memcore.errors import MemoryNotFoundError, MemoryStoreError
+from memcore.errors import MemoryNotFoundError, MemoryRefusedError
 from memcore.jobs import Deferred, Done, ExperiencePayload, Outcome
 from memcore.ledger.erasure.erasures import Erasure
 from memcore.ledger.ledger import Ledger
@@ -218,7 +218,7 @@ async def test_nothing_is_updated_or_put_meanwhile(world: ErasureWorld, subject:
     await world.ingestor().write([first])
     world.asked(subject=subject)
     memories = Memories(world.backend, world.ledger, company=COMPANY, policy=Policy(), clock=world.clock)
-    with pytest.raises(MemoryStoreError, match="being erased"):
+    with pytest.raises(MemoryRefusedError, match="being erased"):
         await memories.update("ada", first.id, content="another")
     with pytest.raises(MemoryNotFoundError):
         await memories.update("bob", first.id, content="another")

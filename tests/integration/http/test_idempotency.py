@@ -11,6 +11,7 @@ from support.running_stack import StackAddress
 
 from memcore import ids
 from memcore.errors import MemoryStoreError
+from memcore.memories import Memories
 from memcore.models.conversation import resolve_owner_id
 
 
@@ -75,6 +76,42 @@ def test_many_at_once_under_one_key_have_one_answer(stack: StackAddress) -> None
             assert len({answer.content for answer in answers}) == 1
             await _wait(client, answers[0].json()["operation_id"])
             assert await _texts(client, agent) == ["Tea is at four."]
+
+    _run(stack, engine)
+
+
+def test_a_request_that_comes_again_while_it_is_done_gets_its_answer(
+    stack: StackAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = new_agent("again")
+
+    async def engine(opened: HttpApi) -> None:
+        async with opened.client(opened.key()) as client:
+            made = await client.post(f"/v1/agents/{agent}/memories?wait=true", json={"content": "Tea is at four."})
+            (memory_id,) = made.json()["memory_ids"]
+            forgotten, forget = asyncio.Event(), Memories.forget
+
+            async def slow(self: Memories, *args: Any, **how: Any) -> Any:
+                receipt = await forget(self, *args, **how)
+                if not forgotten.is_set():
+                    forgotten.set()
+                    await asyncio.sleep(1)
+                return receipt
+
+            monkeypatch.setattr(Memories, "forget", slow)
+
+            async def ask() -> httpx.Response:
+                return await client.post(
+                    f"/v1/agents/{agent}/memories:forget",
+                    json={"memory_ids": [memory_id]},
+                    headers={"Idempotency-Key": "k"},
+                )
+
+            first = asyncio.create_task(ask())
+            await forgotten.wait()
+            again = await ask()
+            assert again.json()["forgotten"] == [memory_id]
+            assert (await first).content == again.content
 
     _run(stack, engine)
 

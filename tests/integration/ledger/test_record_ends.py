@@ -46,6 +46,15 @@ def doubtful_session(ledger: Ledger, clock: StoppedClock) -> None:
     session(ledger, clock, held("c-1", "t-1"))
 
 
+def counts(ledger: Ledger, clock: StoppedClock) -> None:
+    for name in ("skill", "anything"):
+        applied = {"skill_id": name, "applications": 1, "successes": 1, "last_applied_at": clock()}
+        insert(ledger, of.skill_counts, company=COMPANY, **applied)
+    at = {"published_at": clock(), "changed_at": clock()}
+    text = {"approval_id": "a", "pattern_id": "p", "state": "retired", "confidence": 1.0, "body": b"{}"}
+    insert(ledger, of.skills, company=COMPANY, skill_id="skill", **at, **text)
+
+
 #: What is written, the days that it is kept, and how many rows each table has before and behind.
 CASES: dict[str, tuple[Callable[[Ledger, StoppedClock], object], int, dict[Table, tuple[int, int]]]] = {
     "end of a session": (end_of_a_session, 7, {of.runs: (1, 0), of.work_items: (1, 0)}),
@@ -72,6 +81,7 @@ CASES: dict[str, tuple[Callable[[Ledger, StoppedClock], object], int, dict[Table
     "call of a model": (call, 400, {of.model_calls: (1, 0)}),
     "line of the audit": (line, 400, {of.audit: (1, 0)}),
     "experience": (trace, 400, {of.experiences: (2, 1)}),
+    "counts of what was applied": (counts, 90, {of.skill_counts: (2, 1), of.skills: (1, 1)}),
     "session": (session, 1, {talk.sessions: (1, 0), talk.turns: (1, 0), of.work_items: (2, 0)}),
     "session that held something back": (
         doubtful_session,

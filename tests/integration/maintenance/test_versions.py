@@ -163,6 +163,49 @@ async def test_what_is_changed_while_it_is_forgotten_goes_as_it_is_then(
     await world.check_balance()
 
 
+async def test_a_forget_that_gives_up_names_the_run_of_what_went_before(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([memory(1), memory(2)])
+    memories, other = memories_of(world), memories_of(world)
+    delete_many = memories._changes.delete_many
+
+    async def edited_first(*args: Any, **how: Any) -> Any:
+        await other.update(AGENT, uid(1), content=f"edited at {world.clock()}", expected="*")
+        return await delete_many(*args, **how)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memories._changes, "delete_many", edited_first)
+        with pytest.raises(MemoryConflictError, match=r"changed at the same moment.*; run \S+ took 1 before") as caught:
+            await memories.forget(AGENT, [uid(1), uid(2)])
+    named = str(caught.value).split()[-4]
+    await world.undo(named)
+    assert uid(2) in await world.live()
+    await world.check_balance()
+
+
+async def test_a_conflict_names_the_run_of_earlier_pages(
+    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    await world.store([memory(1), memory(2)])
+    monkeypatch.setattr("memcore.backends.deletion.MAX_PAGE", 1)
+    memories = memories_of(world)
+    decide, calls = memories._changes._decide, list[Any]()
+
+    async def refused_once(*args: Any, **how: Any) -> Any:
+        calls.append(args)
+        if len(calls) > 1:
+            raise MemoryConflictError("a run is removing it now")
+        return await decide(*args, **how)
+
+    monkeypatch.setattr(memories._changes, "_decide", refused_once)
+    with pytest.raises(MemoryConflictError, match=r"now; run \S+ took 1 before") as caught:
+        await memories.forget(AGENT, [uid(1), uid(2)])
+    assert world.ledger.runs.get(COMPANY, str(caught.value).split()[-4]) is not None
+
+
 async def test_what_was_merged_with_its_copies_is_no_other_version(
     make_maintenance_fixture: MakeMaintenanceFixture,
 ) -> None:

@@ -73,6 +73,26 @@ async def test_a_limit_keeps_the_last(
     assert [item["content"] for item in await session.get_items(limit)] == texts  # type: ignore[typeddict-item]  # messages
 
 
+async def test_what_another_caller_takes_meanwhile_is_not_given_twice(
+    memory: AnyMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, other = session_of(memory), session_of(memory)
+    await session.add_items([said("first"), said("last")])
+    popped: list[Any] = []
+    read = MemtendSession._read
+
+    def read_late(self: MemtendSession) -> Any:
+        found = read(self)
+        if self is session:
+            popped.append(other._pop())
+        return found
+
+    monkeypatch.setattr(MemtendSession, "_read", read_late)
+    assert await session.pop_item() == said("first")
+    assert popped == [said("last")]
+    assert await session.pop_item() is None
+
+
 async def test_sessions_agents_and_other_memories_are_apart(memory: AnyMemory) -> None:
     first, second = session_of(memory, "a"), session_of(memory, "b")
     other = MemtendSession("a", memory=memory, agent_id="other", clock=memory.clock)

@@ -130,3 +130,12 @@ def test_a_broker_that_does_not_take_it_fails_no_reply(trouble: Exception, caplo
     for line in (lost, also):
         assert {"ada", type(trouble).__name__} <= set(map(str, vars(line).values()))
         assert SAID not in str(vars(line))
+
+
+def test_a_field_that_is_missing_or_unknown_is_named() -> None:
+    client = MemoryClient("redis://127.0.0.1:1/0", company="acme")
+    for given, name in (({"user_text": "x"}, "session_id"), ({"session_id": "s"}, "user_text")):
+        with pytest.raises(MemoryInputError, match=f"^{name}: is missing"):
+            client.extract_turn("ada", **given)  # type: ignore[arg-type]
+    with pytest.raises(MemoryInputError, match=r"^text: is not a field"):
+        client.extract_turn("ada", session_id="s", user_text="x", text="y")  # type: ignore[call-arg]

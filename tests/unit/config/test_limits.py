@@ -1,9 +1,14 @@
 """Every bound of every key, from both sides."""
 
+from collections.abc import Iterator
+from datetime import timedelta
+
 import pytest
+from support.memories import NOW
 
 from memcore.config.loader import load_policy
 from memcore.errors import MemoryConfigError
+from memcore.models.base import Frozen
 
 RETRIEVAL = "memory.retrieval."
 CONSOLIDATION = "memory.consolidation."
@@ -189,3 +194,25 @@ def test_a_value_of_another_type_is_not_guessed_at(key: str, value: str) -> None
 def test_a_section_that_is_no_mapping_is_refused(section: str, value: str) -> None:
     with pytest.raises(MemoryConfigError, match=f"^{section}: should be a mapping"):
         load_policy(text_of(section, value))
+
+
+def test_no_term_is_longer_than_there_are_dates() -> None:
+    models = [each for each in _every(Frozen) if each.__module__.startswith("memcore.config.")]
+    terms = [
+        (f"{model.__name__}.{name}", name.rpartition("_")[2], field.metadata)
+        for model in models
+        for name, field in model.model_fields.items()
+        if name.rpartition("_")[2] in {"days", "hours", "minutes", "seconds"}
+    ]
+    assert len(terms) > 30
+    for name, unit, metadata in terms:
+        most = [getattr(each, "le", None) or getattr(each, "lt", None) for each in metadata]
+        longest = [timedelta(**{unit: each}) for each in most if each is not None]
+        assert longest, f"{name}: has no longest term"
+        assert NOW - longest[0] < NOW < NOW + longest[0], name
+
+
+def _every(model: type[Frozen]) -> Iterator[type[Frozen]]:
+    for each in model.__subclasses__():
+        yield each
+        yield from _every(each)

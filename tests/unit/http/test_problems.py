@@ -55,6 +55,7 @@ def _every_error() -> list[type[errors.MemoryError]]:
         (errors.MemoryQueueFullError("no"), 429, "rate_limited", True),
         (errors.BudgetExceededError("no", until=utc_now()), 429, "rate_limited", False),
         (errors.MemoryConnectionError(SECRET), 503, "unavailable", True),
+        (errors.MemoryRefusedError("level none"), 409, "conflict", False),
         (errors.MemoryDiskFullError(SECRET), 503, "unavailable", True),
         (errors.OrgMemoryQueryError(SECRET), 503, "unavailable", True),
         (TimeoutError(SECRET), 503, "unavailable", True),

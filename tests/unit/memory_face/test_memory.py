@@ -26,7 +26,6 @@ from memcore import (
     MemoryConnectionError,
     MemoryEntry,
     MemoryInputError,
-    MemoryStoreError,
     MemoryStoreRequest,
     Policy,
     Settings,
@@ -35,6 +34,7 @@ from memcore import (
 )
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.results import JobState, JobStatus
+from memcore.errors import MemoryRefusedError
 from memcore.retrieval import pipeline
 
 BROKER_URL = "redis://127.0.0.1:1/0"
@@ -280,7 +280,8 @@ def test_given_a_store_that_waits_when_it_returns_then_a_worker_has_written_it(g
     assert len(given.broker.asked) == 2
 
     given.broker.state = JobState.SKIPPED
-    with pytest.raises(MemoryStoreError, match="level none"):
+    # What will never be written is not a store that is away.
+    with pytest.raises(MemoryRefusedError, match="level none"):
         given.memory().store("oncall", "four", wait=True)
 
 

@@ -1,5 +1,6 @@
 """Which memories may contradict one another."""
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -7,7 +8,7 @@ from support.memories import NOW, record
 
 from memcore.backends.current import ALIKE
 from memcore.records import SUCCESSION_KEY, MemoryRecord
-from memcore.retrieval.conflicts import conflicts
+from memcore.retrieval.conflicts import _Terms, conflicts
 
 
 def said(*texts: str, **more: dict[str, object]) -> list[MemoryRecord]:
@@ -92,3 +93,16 @@ def test_what_was_superseded_and_summaries_are_left_out() -> None:
     assert pairs([replaced, new]) == []
     assert pairs([record("ada", old.entry.content, tags=("consolidated",)), new]) == []
     assert pairs([old, new]) == [(old.entry.content, new.entry.content)]
+
+
+def test_where_many_have_one_form_a_pair_costs_little_more_than_a_look_at_both() -> None:
+    forms = [f"The deploy of service s{number} to stage {number % 20} by team {number % 10} failed twice again on the "
+             f"old cluster in the north" for number in range(3_000)]  # fmt: skip
+    entries = [each.entry for each in said(*forms)]
+    terms = [_Terms.of(each.content) for each in entries]
+    looks = [(old, new) for new in range(len(terms)) for old in range(new % 20, new, 20)]
+    begin = time.process_time()
+    assert all(terms[old].is_near(terms[new]) for old, new in looks)
+    of_looks, begin = time.process_time() - begin, time.process_time()
+    assert conflicts(entries) == ()
+    assert time.process_time() - begin < 12 * of_looks
