@@ -372,8 +372,8 @@ def _rules() -> _Rules:
             (part(of_all("this_time"), of_all("this_time")), _this_time),
             (part(rf"(?:{nth})\s(?:{of_all('half')})"), _half),
             (part(rf"{some}(?:{nth})\s(?P<unit>{SHORT_UNITS})"), _nth_days),
-            (part(rf"(?:{nth})\s(?:{some})?(?P<unit>{SHORT_UNITS})"), _nth_days),
-            (part(rf"(?:{nth})\s(?:(?P<weekday>{WEEKDAYS})|{of_all('weekend')})"), _nth_weekday),
+            (part(rf"(?:{nth})\s(?:(?:{some})?(?P<unit>{SHORT_UNITS})|{of_all('weekend')})"), _nth_days),
+            (part(rf"(?:{nth})\s(?P<weekday>{WEEKDAYS})"), _nth_weekday),
             (part(of_all("early"), third[0]), lambda _, time, __: _share(time, 0)),
             (part(of_all("middle"), third[1]), lambda _, time, __: _share(time, 1)),
             (part(of_all("late"), third[2]), lambda _, time, __: _share(time, 2)),
@@ -419,18 +419,21 @@ def _half(match: re.Match[str], time: _Time, _: Moment) -> Range:
 
 
 def _nth_days(match: re.Match[str], time: _Time, _: Moment) -> Range | None:
-    """Read "the last week of August" and "the first ten days of May", but not "last week on Tuesday"."""
-    length, place = days_in(match), nth_of(match)
+    """Read "the last week of August" and "the first ten days of May", but not "last week on Tuesday".
+
+    A weekend is told of in the week around it.
+    """
+    length, place = days_in(match) if match["unit"] else 7 * DAY, nth_of(match)
     start = time.end - length if place < 0 else time.start + place * length
     return (start, start + length) if time.start <= start < time.end else None
 
 
 def _nth_weekday(match: re.Match[str], time: _Time, _: Moment) -> Range | None:
-    """Read "the second Tuesday in October"; a weekend is two days from Saturday on."""
-    weekday, place = weekday_of(match["weekday"] or "saturday"), nth_of(match)
+    """Read "the second Tuesday in October"."""
+    weekday, place = weekday_of(match["weekday"]), nth_of(match)
     first = time.start + (weekday - time.start.weekday()) % 7 * DAY
     start = first + ((time.end - DAY - first) // (7 * DAY) if place < 0 else place) * 7 * DAY
-    return (start, start + (1 if match["weekday"] else 2) * DAY) if time.start <= start < time.end else None
+    return (start, start + DAY) if time.start <= start < time.end else None
 
 
 def _week_of(match: re.Match[str], start: datetime, end: datetime, _: datetime) -> Range:

@@ -55,8 +55,8 @@ _BEGINNING_WEIGHT = 0.25
 #: What the stem of a word in its language weighs beside the English stem, which two inflections of it seldom share.
 _OWN_STEM_WEIGHT = 0.75
 
-#: What an exact form weighs in a question: more than a word that stands in another text by chance.
-_EXACT_WEIGHT = 2.0
+#: What the exact form of a symbol or of a word with a sign weighs in a question: "C" and "C++" are words of many texts.
+_SIGN_WEIGHT = 2.0
 
 #: What the exact form of a bare number weighs in a question: it tells 20 from -20. As much as a word costs 0.003
 #: NDCG@10 on dialogue turns, where most numbers are of dates.
@@ -158,8 +158,8 @@ class Tokenizer:
     def query_weights(self, text: str) -> dict[str, float]:
         """Return the weight of each term of a question: 1 for each of its words, however often it says them.
 
-        The terms of a word share its weight; its exact form has twice as much again, a bare number and a beginning a
-        quarter.
+        The terms of a word share its weight; its exact form has as much again, one with a sign twice as much, a bare
+        number and a beginning a quarter.
         """
         weights: dict[str, float] = {}
         for forms in self.query_forms(text):
@@ -169,7 +169,7 @@ class Tokenizer:
                 if form.startswith(BEGINNING):
                     weight = _BEGINNING_WEIGHT
                 elif form.startswith(EXACT):
-                    weight = _NUMBER_WEIGHT if form[1:].isdigit() else _EXACT_WEIGHT
+                    weight = _exact_weight(form.removeprefix(EXACT))
                 weights[form] = max(weights.get(form, 0.0), weight)
         return weights
 
@@ -181,6 +181,13 @@ class Tokenizer:
             further = [] if is_known else [BEGINNING + each for each in beginnings(without_accents(word))]
             found.append((stem, *further) if other == stem else (stem, other, *further))
         return found
+
+
+def _exact_weight(form: str) -> float:
+    if form.isdigit():
+        return _NUMBER_WEIGHT
+    # "TV", "8th" and "getUser" are seldom another word.
+    return 1.0 if form.isalnum() and len(form) > 1 else _SIGN_WEIGHT
 
 
 def bare(terms: Iterable[str]) -> frozenset[str]:

@@ -97,7 +97,7 @@ def shown(at: datetime) -> str:
         ("What did Lena do the week before 3 August?", "2026-07-27", "2026-08-04"),
         ("Whom did Ada meet on the Sunday before 25 October?", "2026-10-18", "2026-10-26"),
         ("What did Ben say two weeks after Easter?", "2026-04-03", "2026-04-21"),
-        ("Where was I the first weekend of August?", "2026-08-01", "2026-08-03"),
+        ("Where was I the first weekend of August?", "2026-08-01", "2026-08-08"),
         # German.
         ("Was habe ich neulich über den Keller gesagt?", "2026-11-12", "2026-11-26"),
         ("Was war in letzter Zeit mit der Pumpe?", "2026-10-27", "2026-11-27"),
