@@ -296,7 +296,8 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
     """Return what a memory of the asked time gains, as a multiple of the best score: much where nothing else is asked.
 
     It is the share of time in the question, one name beside the other telling words, by the evidence for the rest of
-    it. The share is squared: beside names, the time is seldom that at which the answer was written down.
+    it. The share is squared: beside names, the time is seldom that at which the answer was written down, unless it is
+    counted from now ("last Thursday").
     ``candidates`` are the first of the ranking without the time.
     """
     timed = [_with_time(each, asked) for each in part_sentences(question)]
@@ -304,6 +305,8 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
     share = max((_NAMED / sum(weights.values()) for weights in timed), default=_LITTLE)
     rest = [{forms: weight for forms, weight in weights.items() if forms != _TIME} for weights in timed]
     answered = max(_LEAST_ANSWERED, best_of(_evidence_of(rest, candidates[:MOST_JUDGED], noise=noise)))
+    if asked.is_past:
+        return share / answered
     return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered
 
 

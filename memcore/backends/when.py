@@ -80,6 +80,11 @@ class AskedRange:
     words: frozenset[str] = frozenset()
     gain: float = 0.0
 
+    @property
+    def is_past(self) -> bool:
+        """Whether its words say that it is over, or has begun: "yesterday", "last week"."""
+        return self.gain >= PAST_GAIN
+
     def has(self, entry: MemoryEntry) -> bool:
         """Return whether a memory, or what a summary covers, is of this time."""
         return self.nearness(entry) == 1.0
