@@ -128,6 +128,7 @@ class Evidence:
         alone: the share of the telling words of a part of the question, where no other memory comes near it in that.
         is_foreign: whether nothing speaks for it at all, not even faintly.
         is_near: whether its cosine is above that of nearly all unrelated texts, if not of all.
+        is_in_time: whether it is of the time that the question asks for.
     """
 
     words: float
@@ -135,6 +136,7 @@ class Evidence:
     alone: float
     is_foreign: bool
     is_near: bool = False
+    is_in_time: bool = False
 
     @property
     def whole(self) -> float:
@@ -203,6 +205,7 @@ def _evidence_of(
                 meaning=min(1.0, max(0.0, above)),
                 alone=by_part,
                 is_near=above >= _NEARLY,
+                is_in_time=each.is_in_time,
                 is_foreign=is_foreign,
             )
         )
@@ -238,18 +241,21 @@ def standings(
     """Return how each memory of a ranking stands, by its score there and the evidence of the first.
 
     Where the best evidence is ``least`` or more, what stands near the best score is strong, and so is what alone
-    answers a part of the question. Else up to ``MOST_WEAK`` that are not foreign are weak; beside a strong one these
-    are not shown (``showing``). How many are asked for changes nothing. ``slack`` is taken off the needed share.
+    answers a part of the question, or is of the asked time where no memory has more of the words. Else up to
+    ``MOST_WEAK`` that are not foreign are weak; beside a strong one these are not shown (``showing``). How many are
+    asked for changes nothing. ``slack`` is taken off the needed share.
     """
     ranked = sorted(scores, key=scores.__getitem__, reverse=True)
     best = max(0.0, scores[ranked[0]]) if ranked else 0.0
     is_answered = best_of([*evidence.values()]) >= least
     near = (needed_share(scores) - slack) * best
+    most_words = max((each.words for each in evidence.values()), default=0.0)
     found = dict.fromkeys(ranked, Standing.ABSENT)
     for place, key in enumerate(ranked):
         own = evidence.get(key)
         is_alone = own is not None and own.alone >= least and scores[key] >= _NEAR_ALONE * best
-        if is_answered and (scores[key] >= near or is_alone):
+        is_asked_for = own is not None and own.is_in_time and own.words >= most_words
+        if is_answered and (scores[key] >= near or is_alone or is_asked_for):
             found[key] = Standing.STRONG
         elif place < MOST_WEAK and scores[key] >= _NEAR_WEAK * best and own is not None and not own.is_foreign:
             found[key] = Standing.WEAK
@@ -290,7 +296,8 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
     """Return what a memory of the asked time gains, as a multiple of the best score: much where nothing else is asked.
 
     It is the share of time in the question, one name beside the other telling words, by the evidence for the rest of
-    it. The share is squared: beside names, the time is seldom that at which the answer was written down.
+    it. The share is squared: beside names, the time is seldom that at which the answer was written down, unless it is
+    counted from now ("last Thursday").
     ``candidates`` are the first of the ranking without the time.
     """
     timed = [_with_time(each, asked) for each in part_sentences(question)]
@@ -298,6 +305,8 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
     share = max((_NAMED / sum(weights.values()) for weights in timed), default=_LITTLE)
     rest = [{forms: weight for forms, weight in weights.items() if forms != _TIME} for weights in timed]
     answered = max(_LEAST_ANSWERED, best_of(_evidence_of(rest, candidates[:MOST_JUDGED], noise=noise)))
+    if asked.is_past:
+        return share / answered
     return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered
 
 

@@ -55,6 +55,7 @@ _QUESTION_MARKS, _CLOSING = ("?", "\uff1f", "\u061f"), " \t\n\"'\u201d\u2019)]*_
 _ASKS_NUMBER = re.compile(
     r"\bhow (?:many|much|long|old|far|often|big|large|tall|high|deep|heavy|wide|fast|late|early)\b"
     r"|\bwie ?viele?\b|\bwie (?:lange|alt|oft|weit|gro[sß]s?|hoch|tief|schwer|teuer|breit|schnell|spät|früh)\b"
+    r"|\b(?:what time(?! of)|hoe laat|quelle heure|qu[ée] horas?|(?:che|quale) ora)\b"
     r"|\bhoeveel\b|\bhoe (?:lang|oud|vaak|ver|groot|hoog|diep|zwaar|duur|breed|snel|laat|vroeg)\b"
     r"|\bcombien\b|\bcu[áa]nt[oa]s?\b|\bquant[oaie]s?\b"
     r"|いくら|いくつ|何[人個円時日回年歳本枚台匹冊分杯頁ヶか月階度]|どのくらい|多少|[几幾][个個点點年月天次人只岁页頁]|多[久大高长長重远遠]|몇|얼마",

@@ -38,7 +38,7 @@ Hemisphere = Literal["north", "south"]
 
 Range = tuple[datetime, datetime]
 
-DAY = timedelta(days=1)
+DAY, INSTANT = timedelta(days=1), timedelta(microseconds=1)
 
 #: ``within`` of parts of a day, which may have 25 hours, and of days of a month, a week, a year.
 PART_OF_DAY, PART_OF_MONTH = timedelta(hours=26), 32 * DAY
@@ -82,6 +82,13 @@ class Form:
     is_day: bool = False
     is_past: bool = False
 
+    def span(self, match: re.Match[str]) -> tuple[int, int]:
+        """Return where a match begins and ends; a date begins with its first number or name, not with "del" or "am"."""
+        if self.reading not in {_dated, _day_of_month}:
+            return match.span()
+        begins = [match.start(name) for name in ("d", "m", "month", "y") if match.groupdict().get(name)]
+        return min(begins, default=match.start()), match.end()
+
     def gain(self, match: re.Match[str]) -> float:
         """Return what a memory of the time gains, as a multiple of its own score.
 
@@ -103,6 +110,11 @@ def of_all(name: str) -> str:
     return "|".join(filter(None, dict.fromkeys(getattr(language, name) for language in LANGUAGES)))
 
 
+def weekday_of(word: str) -> int:
+    """Return the place of a weekday, Monday being 0."""
+    return _WEEKDAY_OF[word]
+
+
 def _placed(name: str) -> list[str]:
     """Return an expression for each place of a tuple that every language has, as the seasons."""
     return ["|".join(filter(None, places)) for places in zip(*(getattr(each, name) for each in LANGUAGES), strict=True)]
@@ -113,6 +125,8 @@ def _named(lines: Iterable[str]) -> dict[str, int]:
 
 
 _MONTH_OF = _named([*(each.months for each in LANGUAGES), words.SHORT_MONTHS]) | {"sept": 8, "setiembre": 8}
+# "Des Oktobers"; "mais" is a French word.
+_MONTH_OF |= {f"{name}s": n for name, n in _MONTH_OF.items() if name.endswith("r")}
 _WEEKDAY_OF = _named(row for each in LANGUAGES for row in each.weekdays)
 _WEEKDAY_OF |= {day: number for days in words.CJK_WEEKDAYS for number, day in enumerate(days)}
 _UNIT_OF = {
@@ -126,12 +140,17 @@ WEEK_WORDS = tuple(word for word, unit in _UNIT_OF.items() if unit == "week" and
 
 _NUMBERS = {word: n + 1 for word, n in _named(row for each in LANGUAGES for row in each.numbers).items()}
 _NUMBERS |= {word: n + 1 for word, n in _named([words.CJK_NUMBERS]).items()}
-_DAYS_BEFORE = {word: n for each in LANGUAGES for word, n in each.days_before.items()}
-_TODAY = {word for word, number in (_DAYS_BEFORE | words.CJK_DAYS).items() if not number}
+_SCORES = {word: n for each in LANGUAGES for word, n in each.scores.items()}
+DAYS_BEFORE = {word: n for each in LANGUAGES for word, n in each.days_before.items()}
+_TODAY = {word for word, number in (DAYS_BEFORE | words.CJK_DAYS).items() if not number}
 _THIS_PART = {word: n for each in LANGUAGES for word, n in each.this_part.items()}
 
 #: A number below 100 in Chinese signs.
 _CJK_NUMBER = "[二三]?十?[一二三四五六七八九]|[二三]?十"
+
+#: Expressions for the units of which the first and the last of a longer time are spoken, and for weekdays.
+SHORT_UNITS = any_of(word for word, unit in _UNIT_OF.items() if unit in {"day", "week", "month"})
+WEEKDAYS = any_of(each for each in _WEEKDAY_OF if len(each) > 1)
 
 _SEASONS = _placed("seasons")
 _FEASTS = _placed("feasts")
@@ -144,8 +163,21 @@ def span_words() -> str:
     number = (
         rf"(?:(?P<n>\d{{1,3}}|{any_of(each for each in _NUMBERS if each.isalpha())})\s)?(?P<unit>{any_of(_UNIT_OF)})"
     )
-    weekdays = any_of(each for each in _WEEKDAY_OF if len(each) > 1)
-    return rf"(?:{number}|{weekdays}|{of_all('weekend')})"
+    return rf"(?:{number}|{WEEKDAYS}|{of_all('weekend')})"
+
+
+def number_words() -> str:
+    """Return an expression for a number that is said of units: "3", "three", "a few", "une dizaine de"."""
+    return "|".join([r"\d{1,3}", of_all("couple"), of_all("few"), any_of([*_SCORES, *_NUMBERS])])
+
+
+def counted(units: str) -> str:
+    """Return an expression for so many of some units: "three weeks", "about two months", "two or three days"."""
+    # "Vor einer guten Woche" says it behind the number.
+    about = rf"(?P<about>{of_all('about')})(?:\s|(?<=['\u2019]))"
+    exactly, joins = rf"(?P<exactly>{of_all('exactly')})\s", rf"\s?(?:{of_all('joins')}|[-\u2013,])\s?"
+    number = rf"(?P<n>{number_words()})(?:{joins}(?P<most>{number_words()}))?"
+    return rf"(?:{about}|{exactly})?{number}\s(?:{about.replace('about', 'nearly', 1)})?(?P<unit>{units})"
 
 
 def days_of(match: re.Match[str]) -> timedelta:
@@ -179,7 +211,7 @@ def _form(pattern: str, reading: Reading, *, weak: bool = False, within: timedel
 def _dates() -> Iterator[Form]:
     """Yield the forms of days, months and years that stand in a calendar: "3 May", "in May", "2026-05-03"."""
     months, year = any_of(_MONTH_OF), r"(?P<y>(?:19|20)\d\d)"
-    in_month = "|".join(rf"(?:{each.in_month})\s?(?:{any_of(each.months.split())})" for each in LANGUAGES)
+    in_month = "|".join(rf"(?:{each.in_month})\s?(?:{any_of(each.months.split())})(?:(?<=r)s)?" for each in LANGUAGES)
     of, beside = r"(?:(?:of|de|del|di)\s)?", rf"(?:,?\s(?:(?:of|de|del|di)\s)?{year}\b)?"
     days_after = rf"(?:(?P<d>\d{{1,2}}|{_CJK_NUMBER})\s?[日号號일])?"
     yield _form(rf"\b{year}[-/](?P<m>\d\d)[-/](?P<d>\d\d)\b", _dated)
@@ -211,12 +243,11 @@ def _counted() -> Iterator[Form]:
     """Yield the forms that count from the day of the question: "yesterday", "last week", "a few days ago"."""
     units, last, last_after, this = any_of(_UNIT_OF), of_all("last"), of_all("last_after"), of_all("this")
     before_last, before_last_after = of_all("before_last"), of_all("before_last_after")
-    number = rf"\d{{1,3}}|{of_all('couple')}|{of_all('few')}|{any_of(each for each in _NUMBERS if each.isalpha())}"
-    some = rf"(?P<n>{number})\s(?P<unit>{units})"
+    number, some = number_words(), counted(units)
     # Before "a year ago", which is in one of them.
     for months, said in words.MONTHS_AGO.items():
         yield _form(rf"\b(?:{said})\b|{words.CJK_MONTHS_AGO[months]}", partial(_months_ago, months))
-    yield _form(rf"{any_of(words.CJK_DAYS)}|\b(?:{any_of(_DAYS_BEFORE)})\b", _days_before)
+    yield _form(rf"{any_of(words.CJK_DAYS)}|\b(?:{any_of(DAYS_BEFORE)})\b", _days_before)
     yield _form(r"\bhier\b", _hier)
     yield _form(any_of(words.CJK_UNITS_BEFORE), _units_before)
     cjk_number = rf"(?P<n>\d{{1,3}}|{'|'.join(words.CJK_NUMBERS.split())}|{words.CJK_FEW})"
@@ -233,9 +264,6 @@ def _counted() -> Iterator[Form]:
         yield _form(each, _hours_ago)
     some = rf"(?:(?P<n>{number})\s)?(?:{of_all('hours')})"
     yield _form(rf"\b(?:{last}|{of_all('since_number')}|past)\s{some}\b", _last_hours)
-    some = rf"(?P<n>{number})\s(?:{of_all('weekend')})"
-    yield _form(rf"\b{some}\s(?:{of_all('ago_after')})\b", _weekends_ago)
-    yield _form(rf"\b(?:{of_all('ago_before')})\s{some}\b", _weekends_ago)
     yield _form(rf"\b(?:an?|one|the last|the past) {words.FORTNIGHT}(?: ago)?\b", _fortnight)
     # Of some programmes the weeks are counted as well, of which "of" is said.
     week = rf"(?:{words.CALENDAR_WEEK}|{any_of(word for word, unit in _UNIT_OF.items() if unit == 'week')})"
@@ -244,7 +272,7 @@ def _counted() -> Iterator[Form]:
     for named, reading in ((rf"(?P<unit>{units})", _calendar), (rf"(?:{of_all('weekend')})", _weekend)):
         yield _form(rf"\b(?P<before>{before_last})\s{named}\b", reading)
         yield _form(rf"\b{named}\s(?:(?P<before>{before_last_after})|(?P<last>{last_after}))\b", reading)
-        yield _form(rf"\b(?:(?P<last>{last})|{this})\s{named}\b", reading)
+        yield _form(rf"\b(?:(?P<last>{last})|{this})(?:\s|(?<=['\u2019])){named}\b", reading)
     yield _form(rf"\b(?:{of_all('the_unit')})\s?(?P<unit>{units})\b", _the_unit, weak=True)
     yield _form(rf"\b(?:{of_all('on_weekend')})\s(?:{of_all('weekend')})\b", _weekend)
     yield _form(rf"\b(?:{of_all('weekend')})\b", _weekend, weak=True, within=_IN_WEEK)
@@ -257,11 +285,18 @@ def _names() -> Iterator[Form]:
     """Yield the forms of what comes again: weekdays, parts of the day, quarters, seasons, feasts."""
     last, last_after, this = of_all("last"), of_all("last_after"), of_all("this")
     # "Dienstagabend" is one word.
-    weekday = rf"(?P<weekday>{any_of(each for each in _WEEKDAY_OF if len(each) > 1)})(?:\b|(?={_GERMAN_PARTS}))"
+    weekday = rf"(?P<weekday>{WEEKDAYS})(?:\b|(?={_GERMAN_PARTS}))"
     yield _form(rf"\b(?:{this}|{of_all('on_day')})\s{weekday}(?!\s(?:{last_after})\b)", _weekday, within=_IN_WEEK)
     yield _form(rf"\b(?:(?P<last>{last})|(?P<before>{of_all('before_last')}))\s{weekday}", _weekday)
     behind = rf"(?:(?P<last>{last_after})|(?P<before>{of_all('before_last_after')}))"
     yield _form(rf"\b{weekday}\s{behind}\b", _weekday)
+    season = _any_place("season", _SEASONS)
+    again = rf"(?:(?P<weekday>{WEEKDAYS})|{season}|{of_all('weekend')})(?:e?s|e?n)?"
+    some = rf"(?P<n>{number_words()})\s{again}"
+    yield _form(rf"\b{some}\s(?:{of_all('ago_after')})\b", _times_ago)
+    yield _form(rf"\b(?:{of_all('ago_before')})\s{some}\b", _times_ago)
+    yield _form(rf"\b(?P<before>{of_all('before_last')})\s(?:{season})\b", _times_ago)
+    yield _form(rf"\b(?:{season})\s(?P<before>{of_all('before_last_after')})\b", _times_ago)
     yield _form(rf"\b{weekday}", _weekday, weak=True, within=_IN_WEEK)
     yield _form(r"(?P<weekday>[月火水木金土日])曜日?", _weekday, within=_IN_WEEK)
     yield _form(
@@ -270,7 +305,7 @@ def _names() -> Iterator[Form]:
     quarters = any_of(word for word, unit in _UNIT_OF.items() if unit == "quarter")
     yield _form(r"\bq(?P<n>[1-4])\b|第(?P<other>[1-4一二三四])(?:四半期|季度)", _quarter, within=_IN_YEAR)
     yield _form(rf"(?<!\w)(?:{ordinals()})\s(?:{quarters})\b", _quarter, within=_IN_YEAR)
-    season, feast, part = _any_place("season", _SEASONS), _any_place("feast", _FEASTS), _any_place("part", _PARTS)
+    feast, part = _any_place("feast", _FEASTS), _any_place("part", _PARTS)
     named = rf"{this}|(?P<last>{last})"
     yield _form(rf"\b(?:{of_all('in_season')}|{named})\s?(?:{season})\b", _season, within=_IN_YEAR)
     yield _form(rf"\b(?:{season})\s(?P<last>{last_after})\b", _season, within=_IN_YEAR)
@@ -314,7 +349,7 @@ def may_name_time(folded: str) -> bool:
 @cache
 def _beginnings() -> frozenset[str]:
     """Return how the words begin one of which is in every phrase without a number: the longest of each."""
-    phrases = [*_MONTH_OF, *_WEEKDAY_OF, *_UNIT_OF, *_DAYS_BEFORE, *_THIS_PART, "hier", *_SEASONS, *_FEASTS, *_PARTS]
+    phrases = [*_MONTH_OF, *_WEEKDAY_OF, *_UNIT_OF, *DAYS_BEFORE, *_THIS_PART, "hier", *_SEASONS, *_FEASTS, *_PARTS]
     phrases += map(of_all, ("weekend", "hours", "recently", "other_day", "last_night"))
     phrases += [words.FORTNIGHT, words.CALENDAR_WEEK]
     parts = (part for phrase in phrases for part in phrase.split("|"))
@@ -424,7 +459,7 @@ def _day_of_month(match: re.Match[str], at: Moment) -> Range | None:
 
 
 def _days_before(match: re.Match[str], at: Moment) -> Range:
-    return _unit_before("day", (_DAYS_BEFORE | words.CJK_DAYS)[match[0]], at)
+    return _unit_before("day", (DAYS_BEFORE | words.CJK_DAYS)[match[0]], at)
 
 
 def _hier(match: re.Match[str], at: Moment) -> Range | None:
@@ -441,15 +476,20 @@ def _is_couple(word: str) -> bool:
     return re.fullmatch(of_all("couple"), word) is not None
 
 
+def _numeral(said: str | None) -> int | None:
+    """Return the number that a word is, if it is one."""
+    if said is None:
+        return None
+    return int(said) if said.isdecimal() else (_NUMBERS | _SCORES).get(said)
+
+
 def _number(match: re.Match[str]) -> tuple[int, int]:
     """Return how many a phrase says, at least and at most."""
-    said = match.groupdict().get("n")
-    if said is None:
-        return _FEW
-    if said.isdecimal() or said in _NUMBERS:
-        number = _NUMBERS.get(said) or int(said)
-        return number, number
-    return _COUPLE if _is_couple(said) else _FEW
+    groups = match.groupdict()
+    said = groups.get("n")
+    if (number := _numeral(said)) is not None:
+        return number, max(number, _numeral(groups.get("most")) or 0)
+    return _COUPLE if said is not None and _is_couple(said) else _FEW
 
 
 def _unit(match: re.Match[str]) -> str:
@@ -457,14 +497,43 @@ def _unit(match: re.Match[str]) -> str:
 
 
 def _ago(match: re.Match[str], at: Moment) -> Range:
-    least, most = _number(match)
-    return _unit_before(_unit(match), most, at)[0], _unit_before(_unit(match), least, at)[1]
+    (least, most), groups = _number(match), match.groupdict()
+    start, end = _unit_before(_unit(match), most, at)[0], _unit_before(_unit(match), least, at)[1]
+    if groups.get("exactly"):
+        return day_like(at.day, start, end)
+    is_about = groups.get("about") or groups.get("nearly") or groups.get("n") in _SCORES
+    return around(start, end) if is_about else (start, end)
+
+
+def day_like(day: datetime, start: datetime, end: datetime) -> Range:
+    """Return the day of a week, a month or a year that has the place of ``day`` in its own; other times are whole."""
+    days = (end - start) // DAY
+    if days == 7:  # noqa: PLR2004  # of a week
+        return start + day.weekday() * DAY, start + (day.weekday() + 1) * DAY
+    is_month, is_year = 28 <= days <= 31, 365 <= days <= 366  # noqa: PLR2004
+    if not is_month and not is_year:
+        return start, end
+    first, after = _months(start, start.year * 12 + (start if is_month else day).month - 1)
+    # Of 31 March it is 30 June.
+    found = min(first + (day.day - 1) * DAY, after - DAY)
+    return found, found + DAY
+
+
+def around(start: datetime, end: datetime) -> Range:
+    """Return a time with half as much before it and behind it, a day at least and half a month at most."""
+    wider = min(max(1, (end - start) // (2 * DAY)), 15) * DAY
+    return start - wider, end + wider
 
 
 def _rolling(match: re.Match[str], at: Moment) -> Range:
     """Read "the last three weeks", which end now; "the past week" is one, "recent weeks" are a few."""
+    return at.day - days_in(match), at.day + DAY
+
+
+def days_in(match: re.Match[str]) -> timedelta:
+    """Return the days of "three weeks", of "week" and, as a few, of "weeks"."""
     number = 1 if match.groupdict().get("n") is None and match["unit"] in _SINGULARS else _number(match)[1]
-    return at.day - _UNIT_DAYS[_unit(match)] * number * DAY, at.day + DAY
+    return _UNIT_DAYS[_unit(match)] * number * DAY
 
 
 def _calendar(match: re.Match[str], at: Moment) -> Range | None:
@@ -506,9 +575,21 @@ def _week_of_year(match: re.Match[str], at: Moment) -> Range | None:
     return _latest(((start, start + 7 * DAY) for start in starts), at)
 
 
-def _weekends_ago(match: re.Match[str], at: Moment) -> Range:
-    saturday = _weekend(match, at)[0] - 7 * (_number(match)[0] - 1) * DAY
-    return saturday, saturday + 2 * DAY
+def _times_ago(match: re.Match[str], at: Moment) -> Range | None:
+    """Read "three Fridays ago" and "the summer before last", of which the present one, if any, is none."""
+    groups = match.groupdict()
+    reading: Reading = _weekday if groups.get("weekday") else _weekend
+    if any(said and key.startswith("season") for key, said in groups.items()):
+        reading = _season
+    found = None
+    for _ in range(2 if groups.get("before") else _number(match)[0]):
+        found = reading(match, at)
+        if found is not None and found[1] > at.now:
+            found = reading(match, Moment(found[0] - INSTANT, at.hemisphere))
+        if found is None:
+            return None
+        at = Moment(found[0] - INSTANT, at.hemisphere)
+    return found
 
 
 def _weekend(match: re.Match[str], at: Moment) -> Range:
@@ -600,5 +681,5 @@ def _other_day(_: re.Match[str], at: Moment) -> Range:
 #: Readings of what is over, or has begun.
 _PAST = {
     _days_before, _units_before, _hier, _ago, _rolling, _overnight, _recently, _other_day,
-    _hours_ago, _last_hours, _fortnight, _weekends_ago,
+    _hours_ago, _last_hours, _fortnight, _times_ago,
 }  # fmt: skip

@@ -13,23 +13,31 @@ from itertools import permutations
 
 from memcore.backends.time_phrases import (
     DAY,
+    DAYS_BEFORE,
+    INSTANT,
     PART_OF_DAY,
-    PART_OF_MONTH,
     PAST_GAIN,
+    SHORT_UNITS,
     WEEK_WORDS,
+    WEEKDAYS,
     Form,
     Hemisphere,
     Moment,
     Range,
     any_of,
+    around,
+    day_like,
+    days_in,
     days_of,
     forms,
     is_verb,
     may_name_time,
     nth_of,
+    number_words,
     of_all,
     ordinals,
     span_words,
+    weekday_of,
 )
 from memcore.embedding import time_words as words
 from memcore.embedding.bm25 import Tokenizer, fold
@@ -53,10 +61,11 @@ _GAP_CHARS = 10
 #: The beginning of a longer time than this, as of a year, is two months; of a shorter one a third.
 _LONG, _TWO_MONTHS = 200 * DAY, 1 / 6
 
+#: "Shortly before" is within a week; "this time last year" is so small a part of it, before and behind.
+_SOON, _AROUND_THIS = 7 * DAY, 24
+
 #: Start of a range that is open: "before March".
 _EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
-
-_INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +79,11 @@ class AskedRange:
     end: datetime
     words: frozenset[str] = frozenset()
     gain: float = 0.0
+
+    @property
+    def is_past(self) -> bool:
+        """Whether its words say that it is over, or has begun: "yesterday", "last week"."""
+        return self.gain >= PAST_GAIN
 
     def has(self, entry: MemoryEntry) -> bool:
         """Return whether a memory, or what a summary covers, is of this time."""
@@ -153,10 +167,11 @@ class _Time:
 
 def _asked(text: str, folded: str, at: Moment) -> _Time | None:
     """Return the last time that a text names, joined with those before it, or opened."""
-    times = _apart([_parted(each, folded) for each in _together(_times(text, folded, at), folded, at)])
+    times = _apart([_parted(each, folded, at) for each in _together(_times(text, folded, at), folded, at)])
     while times:
         asked, is_joined = times.pop(), False
-        while times and _rules().joins.fullmatch(folded[times[-1].upto : asked.begin].strip()):
+        # "De junio a agosto": what joins two may begin the phrase of the second, too.
+        while times and (join := _rules().joins.match(folded, times[-1].upto)) and join.end() >= asked.begin:
             asked, is_joined = _joined(times.pop(), asked, at), True
         asked = _between(asked, folded) if is_joined else _opened(asked, folded, at)
         if not asked.is_weak:
@@ -168,7 +183,7 @@ def _times(text: str, folded: str, at: Moment) -> Iterator[_Time]:
     for form in forms():
         for match in form.pattern.finditer(folded):
             if form.is_weak or not is_verb(match, text):
-                time = _time(partial(_read, form, match), match.span(), form, at)
+                time = _time(partial(_read, form, match), form.span(match), form, at)
                 if time is not None:
                     yield replace(time, is_weak=form.is_weak, gain=form.gain(match))
 
@@ -206,23 +221,22 @@ def _part_of(part: _Time, whole: _Time, folded: str, at: Moment) -> _Time | None
 
     def read(moment: Moment) -> Range | None:
         outer = whole.read(moment)
-        inner = None if outer is None else part.read(replace(moment, now=outer[1] - _INSTANT))
+        inner = None if outer is None else part.read(replace(moment, now=outer[1] - INSTANT))
         return inner if inner and outer and outer[0] <= inner[0] < outer[1] else None
 
     time = _time(read, (first.begin, second.upto), replace(part.form, within=whole.form.within), at)
     return None if time is None else replace(time, gain=max(part.gain, whole.gain) if whole.gain else 0.0)
 
 
-def _parted(time: _Time, folded: str) -> _Time:
-    """Return a time with the words beside it that name a part of it: "early", "the first half of"."""
+def _parted(time: _Time, folded: str, at: Moment) -> _Time:
+    """Return a time with the words beside it that name a part of it: "early", "the first half of", "this time"."""
     if time.form.within and time.form.within <= PART_OF_DAY:
         return time
     for pattern, part in _rules().parts:
         if (match := pattern.beside(time, folded)) is not None:
-            start, end = part(match, time.start, time.end)
-            if start < time.start:
-                # "Last week on Tuesday" is no week of a Tuesday.
+            if (found := part(match, time, at)) is None:
                 continue
+            start, end = found
             begin, upto = min(time.begin, match.start()), max(time.upto, match.end())
             return replace(time, begin=begin, upto=upto, start=start, end=end, is_weak=False)
     return _with_first_day(time, folded) if time.form.is_day else time
@@ -252,16 +266,18 @@ def _apart(times: Sequence[_Time]) -> list[_Time]:
 
 
 def _joined(first: _Time, last: _Time, at: Moment) -> _Time:
-    """Return the range from one time to another, of which either may take its year or month from the other."""
-    start, end = first.start, last.end
-    if first.form.is_day and last.is_weak and last.form.within == PART_OF_MONTH:
-        latest = last.read(replace(at, now=first.start + 30 * DAY))
-        end = latest[1] if latest is not None and latest[0] > start else end
-    elif first.start > last.start:
-        earlier = first.read(replace(at, now=last.start))
-        start = min(start, last.start) if earlier is None or earlier[0] > last.start else earlier[0]
-    is_weak = first.is_weak and last.is_weak
-    return replace(last, begin=first.begin, start=start, end=max(first.end, end), is_weak=is_weak)
+    """Return the range from one time to another, of which either may take its year, month or week from the other."""
+    if first.start > last.start:
+        if (earlier := first.read(replace(at, now=last.start))) is not None and earlier[0] <= last.start:
+            first = replace(first, start=earlier[0], end=earlier[1])
+    elif last.form.within > PART_OF_DAY:
+        # The next of that name, not the latest.
+        soon = min(at.now, first.start + last.form.within - 2 * DAY)
+        latest = last.read(replace(at, now=soon))
+        if latest is not None and latest[0] > first.start and latest != last.read(at):
+            last = replace(last, start=latest[0], end=latest[1])
+    start, end = min(first.start, last.start), max(first.end, last.end)
+    return replace(last, begin=first.begin, start=start, end=end, is_weak=first.is_weak and last.is_weak)
 
 
 def _between(time: _Time, folded: str) -> _Time:
@@ -311,7 +327,7 @@ class _Rules:
     together: re.Pattern[str]
     between: _Beside
     other_day: _Beside
-    parts: tuple[tuple[_Beside, Callable[[re.Match[str], datetime, datetime], Range]], ...]
+    parts: tuple[tuple[_Beside, Callable[[re.Match[str], _Time, Moment], Range | None]], ...]
     opens: tuple[tuple[_Beside, Callable[[re.Match[str], datetime, datetime, datetime], Range]], ...]
 
 
@@ -339,62 +355,107 @@ def _rules() -> _Rules:
         # "9月3日から20日" is a range of two days.
         return _Beside.of(rf"(?:{of_all(name)}){_SPACE}{_ARTICLE}", rf"(?:{behind})(?!\s?\w{{1,4}}[月日年])")
 
+    def soon(name: str) -> _Beside:
+        return _Beside.of(rf"(?:{of_all('shortly')})\s(?:{of_all(name)}){_SPACE}{_ARTICLE}")
+
     def span(name: str) -> _Beside:
         return _Beside.of(rf"{span_words()}\s(?:{of_all(name)}){_SPACE}{_ARTICLE}")
 
-    nth, third = ordinals(), words.CJK_THIRDS
+    nth, third, days = ordinals(), words.CJK_THIRDS, rf"(?P<day>{any_of(DAYS_BEFORE)})"
+    some = rf"(?P<n>{number_words()})\s"
+    week = rf"(?:{any_of(WEEK_WORDS)}|(?P<weekend>{of_all('weekend')}))"
     return _Rules(
-        joins=re.compile(joins),
-        together=re.compile(rf"(?:,|['\u2019]s)?\s?{of}|の、?"),
+        joins=re.compile(rf"\s?{joins}\s?{_ARTICLE}"),
+        together=re.compile(rf"(?:,|['\u2019]s)?\s?(?:{of}|{between})|の、?"),
         between=_Beside.of(between),
         other_day=_Beside.of(
             rf"(?:{between})?{_ARTICLE}(?P<first>\d{{1,2}}){ordinal}\s?{joins}\s?{_ARTICLE}",
             rf"(?:to|until|through|bis|au|al|tot|até|から|-|\u2013)\s?(?P<last>\d{{1,2}}){ordinal}(?!\w|[:.,]?\d)",
         ),
         parts=(
+            (part(rf"{days}|{of_all('exactly')}", rf"{days}|(?:{of_all('to_the_day')})\b"), _same_day),
+            (part(of_all("this_time"), of_all("this_time")), _this_time),
             (part(rf"(?:{nth})\s(?:{of_all('half')})"), _half),
-            (part(rf"(?:{nth})\s(?:{any_of(WEEK_WORDS)}|{of_all('weekend')})"), _week_of),
-            (part(of_all("early"), third[0]), lambda _, start, end: _share(start, end, 0)),
-            (part(of_all("middle"), third[1]), lambda _, start, end: _share(start, end, 1)),
-            (part(of_all("late"), third[2]), lambda _, start, end: _share(start, end, 2)),
-            (part("", words.CJK_HALVES[0]), lambda _, start, end: _split(start, end, 0, 1 / 2)),
-            (part("", words.CJK_HALVES[1]), lambda _, start, end: _split(start, end, 1 / 2, 1)),
+            (part(rf"{some}(?:{nth})\s(?P<unit>{SHORT_UNITS})"), _nth_days),
+            (part(rf"(?:{nth})\s(?:(?:{some})?(?P<unit>{SHORT_UNITS})|{of_all('weekend')})"), _nth_days),
+            (part(rf"(?:{nth})\s(?P<weekday>{WEEKDAYS})"), _nth_weekday),
+            (part(of_all("early"), third[0]), lambda _, time, __: _share(time, 0)),
+            (part(of_all("middle"), third[1]), lambda _, time, __: _share(time, 1)),
+            (part(of_all("late"), third[2]), lambda _, time, __: _share(time, 2)),
+            (part("", words.CJK_HALVES[0]), lambda _, time, __: _split(time, 0, 1 / 2)),
+            (part("", words.CJK_HALVES[1]), lambda _, time, __: _split(time, 1 / 2, 1)),
         ),
         opens=(
             # Told on the day itself, mostly.
             (span("before"), lambda match, start, end, _: (start - days_of(match), end)),
             (span("after"), lambda match, start, end, _: (start, end + days_of(match))),
-            (open_("since", words.CJK_SINCE), lambda _, start, __, tomorrow: (start, tomorrow)),
+            (_Beside.of(rf"{week}\s(?:{of_all('week_of')})\s{_ARTICLE}"), _week_of),
+            (soon("before"), lambda _, start, __, ___: (start - _SOON, start)),
+            (soon("after"), lambda _, __, end, ___: (end, end + _SOON)),
+            (
+                open_("since", rf"{words.CJK_SINCE}|(?:{of_all('onwards')})\b"),
+                lambda _, start, __, tomorrow: (start, tomorrow),
+            ),
             (open_("before", words.CJK_BEFORE), lambda _, start, __, ___: (_EARLIEST, start)),
             (open_("until", words.CJK_UNTIL), lambda _, __, end, ___: (_EARLIEST, end)),
             (open_("after", words.CJK_AFTER), lambda _, __, end, tomorrow: (end, tomorrow)),
-            (open_("around", words.CJK_AROUND), lambda _, start, end, __: _around(start, end)),
+            (open_("around", words.CJK_AROUND), lambda _, start, end, __: around(start, end)),
         ),
     )
 
 
-def _half(match: re.Match[str], start: datetime, end: datetime) -> Range:
-    return _split(start, end, 0, 1 / 2) if nth_of(match) == 0 else _split(start, end, 1 / 2, 1)
+def _same_day(match: re.Match[str], time: _Time, at: Moment) -> Range | None:
+    """Read "a week ago today" and "gestern vor einem Monat"; beside other times such a word says nothing of them."""
+    start, end = day_like(at.day, time.start, time.end)
+    if not time.form.is_past or (start, end) == (time.start, time.end):
+        return None
+    shift = DAYS_BEFORE.get(match["day"] or "", 0) * DAY
+    return start - shift, end - shift
 
 
-def _week_of(match: re.Match[str], start: datetime, end: datetime) -> Range:
-    if (place := nth_of(match)) < 0:
-        return end - 7 * DAY, end
-    return start + 7 * place * DAY, start + 7 * (place + 1) * DAY
-
-
-def _share(start: datetime, end: datetime, place: int) -> Range:
-    """Return the first, middle or last third of a time; of a year two months."""
-    share = 1 / 3 if end - start <= _LONG else _TWO_MONTHS
-    first = place * (1 - share) / 2
-    return _split(start, end, first, first + share)
-
-
-def _split(start: datetime, end: datetime, first: float, last: float) -> Range:
-    days = (end - start) / DAY
-    return start + int(first * days) * DAY, start + round(last * days) * DAY
-
-
-def _around(start: datetime, end: datetime) -> Range:
-    wider = min(max((end - start) / 2, DAY), 15 * DAY)
+def _this_time(_: re.Match[str], time: _Time, at: Moment) -> Range:
+    start, end = day_like(at.day, time.start, time.end)
+    wider = max(1, (time.end - time.start) // DAY // _AROUND_THIS) * DAY
     return start - wider, end + wider
+
+
+def _half(match: re.Match[str], time: _Time, _: Moment) -> Range:
+    return _split(time, 0, 1 / 2) if nth_of(match) == 0 else _split(time, 1 / 2, 1)
+
+
+def _nth_days(match: re.Match[str], time: _Time, _: Moment) -> Range | None:
+    """Read "the last week of August" and "the first ten days of May", but not "last week on Tuesday".
+
+    A weekend is told of in the week around it.
+    """
+    length, place = days_in(match) if match["unit"] else 7 * DAY, nth_of(match)
+    start = time.end - length if place < 0 else time.start + place * length
+    return (start, start + length) if time.start <= start < time.end else None
+
+
+def _nth_weekday(match: re.Match[str], time: _Time, _: Moment) -> Range | None:
+    """Read "the second Tuesday in October"."""
+    weekday, place = weekday_of(match["weekday"]), nth_of(match)
+    first = time.start + (weekday - time.start.weekday()) % 7 * DAY
+    start = first + ((time.end - DAY - first) // (7 * DAY) if place < 0 else place) * 7 * DAY
+    return (start, start + DAY) if time.start <= start < time.end else None
+
+
+def _week_of(match: re.Match[str], start: datetime, end: datetime, _: datetime) -> Range:
+    """Read "the week of 5 October", which is from Monday on, and "the weekend of 10 October"."""
+    monday = start - start.weekday() * DAY
+    if end - start > 7 * DAY:
+        return start, end
+    return (monday + 5 * DAY if match["weekend"] else monday), monday + 7 * DAY
+
+
+def _share(time: _Time, place: int) -> Range:
+    """Return the first, middle or last third of a time; of a year two months."""
+    share = 1 / 3 if time.end - time.start <= _LONG else _TWO_MONTHS
+    first = place * (1 - share) / 2
+    return _split(time, first, first + share)
+
+
+def _split(time: _Time, first: float, last: float) -> Range:
+    days = (time.end - time.start) / DAY
+    return time.start + int(first * days) * DAY, time.start + round(last * days) * DAY

@@ -52,6 +52,12 @@ BEGINNING = "^"
 #: What a word's beginning weighs in a question: less than the word, which some memories have in another form.
 _BEGINNING_WEIGHT = 0.25
 
+#: What the stem of a word in its language weighs beside the English stem, which two inflections of it seldom share.
+_OWN_STEM_WEIGHT = 0.75
+
+#: What the exact form of a symbol or of a word with a sign weighs in a question: "C" and "C++" are words of many texts.
+_SIGN_WEIGHT = 2.0
+
 #: What the exact form of a bare number weighs in a question: it tells 20 from -20. As much as a word costs 0.003
 #: NDCG@10 on dialogue turns, where most numbers are of dates.
 _NUMBER_WEIGHT = 0.25
@@ -135,7 +141,7 @@ class Tokenizer:
         is_frame = [word in QUESTION_FRAMES and after == "of" for word, after in pairwise([*words, ""])]
         words = [word for word, is_idle in zip(words, is_frame, strict=True) if not is_idle]
         language = language_of(words)
-        is_known = has_language(words, language)
+        is_known = language is not None or has_language(words, None)
         if language is not None:
             words = [word for word in words if not is_function_word(word, language)] or words
         words = _without_stop_words(words)
@@ -152,17 +158,18 @@ class Tokenizer:
     def query_weights(self, text: str) -> dict[str, float]:
         """Return the weight of each term of a question: 1 for each of its words, however often it says them.
 
-        The terms of a word share its weight; its exact form has as much again, a bare number and a beginning a quarter.
+        The terms of a word share its weight; its exact form has as much again, one with a sign twice as much, a bare
+        number and a beginning a quarter.
         """
         weights: dict[str, float] = {}
         for forms in self.query_forms(text):
-            shared = 1.0 / (len(bare(forms)) or 1)
-            for form in forms:
-                weight = shared
+            plain = bare(forms)
+            for place, form in enumerate(forms):
+                weight = 1.0 if len(plain) == 1 else _OWN_STEM_WEIGHT if place else 1.0 - _OWN_STEM_WEIGHT
                 if form.startswith(BEGINNING):
                     weight = _BEGINNING_WEIGHT
                 elif form.startswith(EXACT):
-                    weight = _NUMBER_WEIGHT if form[1:].isdigit() else 1.0
+                    weight = _exact_weight(form.removeprefix(EXACT))
                 weights[form] = max(weights.get(form, 0.0), weight)
         return weights
 
@@ -174,6 +181,13 @@ class Tokenizer:
             further = [] if is_known else [BEGINNING + each for each in beginnings(without_accents(word))]
             found.append((stem, *further) if other == stem else (stem, other, *further))
         return found
+
+
+def _exact_weight(form: str) -> float:
+    if form.isdigit():
+        return _NUMBER_WEIGHT
+    # "TV", "8th" and "getUser" are seldom another word.
+    return 1.0 if form.isalnum() and len(form) > 1 else _SIGN_WEIGHT
 
 
 def bare(terms: Iterable[str]) -> frozenset[str]:

@@ -22,6 +22,12 @@ class TimeWords:
         recently: within weeks; ``other_day`` within days.
         hours: singular and plural; nothing but an earlier time is counted in them.
         half, early, middle, late: parts of a longer time, before its name.
+        about, exactly: beside a number that is counted back; ``scores`` are numbers that say "about" themselves.
+        this_time: the same part of a longer time that is named beside it.
+        to_the_day: behind a time that is counted back; it names a day of it, as "today" does.
+        week_of: between "the week" and a day of it.
+        shortly: before "before" and "after".
+        onwards: behind the start of an open range.
     """
 
     months: str
@@ -71,13 +77,21 @@ class TimeWords:
     joins: str
     no_subject: str
     no_event: str
+    about: str = ""
+    exactly: str = ""
+    scores: dict[str, int] = field(default_factory=dict)
+    this_time: str = ""
+    to_the_day: str = ""
+    week_of: str = ""
+    shortly: str = ""
+    onwards: str = ""
 
 
 ENGLISH = TimeWords(
     months="january february march april may june july august september october november december",
     weekdays=("monday tuesday wednesday thursday friday saturday sunday",),
     seasons=("spring", "summer", "autumn|fall", "winter"),
-    feasts=("easter", "christmas|xmas", "new year(?:'s|\u2019s)?(?: eve| day)?"),
+    feasts=("easter", "christmas|xmas", "new year(?:'s|\u2019s)?(?: eve| day)?|the turn of the year"),
     units=("day;days", "week;weeks", "month;months", "quarter;quarters", "year;years"),
     numbers=("one two three four five six seven eight nine ten eleven twelve", "a", "an"),
     ordinals=("first|1st", "second|2nd", "third|3rd", "fourth|4th"),
@@ -88,7 +102,7 @@ ENGLISH = TimeWords(
     last_night="last night",
     weekend="weekends?",
     hours="hours?",
-    in_month="in|during|from",
+    in_month="in|during|from|throughout|in the course of",
     in_season="(?:in|during|over|throughout)(?: the)?|from the",
     at_feast="at|on|over|during|from",
     on_day="on|from",
@@ -105,8 +119,8 @@ ENGLISH = TimeWords(
     other_day="the other day|the other night|the other evening",
     half="half",
     early="(?:the )?(?:very )?(?:beginning|start|early days|early part) of|early in|early",
-    middle="(?:the )?(?:middle|mid) of|in the middle of|mid",
-    late="(?:the )?(?:very )?(?:end|latter part|last days) of|late in|late",
+    middle="(?:the )?(?:middle|mid) of|in the middle of|mid|(?:mid|half)way through",
+    late="(?:the )?(?:very )?(?:end|latter part) of|late in|late",
     of="of|in|on|of the|in the|at|'s|\u2019s",
     since="since|ever since",
     since_number="since|for",
@@ -118,6 +132,15 @@ ENGLISH = TimeWords(
     joins="to|and|until|till|through|or",
     no_subject="ago while whiles once earlier previously formerly lately recently time times",
     no_event="happen happens happened happening occur occurred come comes came",
+    about="about|around|roughly|approximately|some|nearly|almost|(?:a little |just )?(?:over|under)|(?:more|less) than"
+    "|(?:a )?good",
+    exactly="exactly|precisely",
+    scores={"a dozen": 12},
+    this_time="(?:at |around |about )?(?:this|the same) time(?: of (?:the )?(?:year|month|week))?",
+    to_the_day="to the day",
+    week_of="of|beginning|starting|from",
+    shortly="just|shortly|right|soon",
+    onwards=r"onwards?|on(?=\s?(?:[?.,;!]|$))",
 )
 
 GERMAN = TimeWords(
@@ -127,7 +150,7 @@ GERMAN = TimeWords(
         "montag dienstag mittwoch donnerstag freitag sonnabend sonntag",
     ),
     seasons=("frühlings?|frühjahrs?", "sommers?", "herbst(?:e?s)?", "winters?"),
-    feasts=("ostern", "weihnachten", "neujahr|silvester"),
+    feasts=("ostern", "weihnachten", "neujahr|silvester|jahreswechsel"),
     units=(
         "tag tages;tage tagen",
         "woche;wochen",
@@ -138,6 +161,7 @@ GERMAN = TimeWords(
     numbers=(
         "einem zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
         "einer zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+        "ein",
     ),
     ordinals=(r"erste[nrs]?|1\.", r"zweite[nrs]?|2\.", r"dritte[nrs]?|3\.", r"vierte[nrs]?|4\."),
     last_of="letzte[nrs]?",
@@ -147,9 +171,9 @@ GERMAN = TimeWords(
     last_night="letzte nacht|vergangene nacht",
     weekend="wochenenden?",
     hours="stunden?",
-    in_month="im|vom",
+    in_month="im|vom|im laufe des",
     in_season="im|über den|während des",
-    at_feast="an|zu|über",
+    at_feast="an|zum?|über",
     on_day="am|vom",
     on_weekend="am|vom",
     the_day="dem|den|zum",
@@ -177,6 +201,12 @@ GERMAN = TimeWords(
     joins="und|bis|bis zum|oder",
     no_subject="damals früher einst vorher zuvor längst letztens neulich kürzlich zeit zeiten her vor",
     no_event="passiert geschah geschehen los",
+    about="gut(?:en)?|knapp(?:en)?|etwa|ungefähr|rund|circa|ca[.]?|fast|beinahe|über|mehr als|weniger als",
+    exactly="genau|exakt",
+    this_time="(?:um|zu) diese[r]? (?:jahres)?zeit",
+    to_the_day="auf den tag(?: genau)?",
+    week_of="vom|ab|um den",
+    shortly="kurz|direkt|gleich|unmittelbar",
 )
 
 DUTCH = TimeWords(
@@ -229,27 +259,27 @@ DUTCH = TimeWords(
 FRENCH = TimeWords(
     months="janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
     weekdays=("lundi mardi mercredi jeudi vendredi samedi dimanche",),
-    seasons=("printemps", "été", "automne", "hiver"),
+    seasons=("printemps", "été|étés", "automne", "hiver"),
     feasts=("pâques", "noël", "nouvel an|saint-sylvestre"),
     units=("jour;jours", "semaine;semaines", "mois;mois", "trimestre;trimestres", "an année;ans années"),
     numbers=(
         "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze",
         "une deux trois quatre cinq six sept huit neuf dix onze douze",
     ),
-    ordinals=("premi(?:er|ère)|1(?:er|re|ère)", "deuxième|second|seconde|2e", "troisième|3e", "quatrième|4e"),
-    last_of="derni(?:er|ère)",
+    ordinals=("premi(?:er|ère)s?|1(?:er|re|ère)", "deuxième|second|seconde|2e", "troisième|3e", "quatrième|4e"),
+    last_of="derni(?:er|ère)s?",
     days_before={"aujourd'hui": 0, "aujourd\u2019hui": 0, "avant-hier": 2},
     parts_of_day=("matin|matinée", "après-midi", "soir|soirée", "nuit"),
     last_night="la nuit dernière|cette nuit",
     weekend="week-ends?|weekends?",
     hours="heures?",
-    in_month="en|au mois de|au mois d'|au mois d\u2019|courant",
+    in_month="en|au (?:mois|cours) d[e'\u2019]|courant",
     in_season="en|au|pendant l'|durant l'|pendant l\u2019|pendant le",
     at_feast="à|a|au|pendant",
     on_day="le",
     on_weekend="le|du",
     the_day="le|du",
-    the_unit="du|de l'|de l\u2019|la",
+    the_unit="du|de l'|de l\u2019|la|d'|d\u2019",
     last="derni(?:er|ère)s?",
     last_after="derni(?:er|ère)s?|passée?s?|précédente?s?",
     this="cette|cet|ce",
@@ -260,7 +290,7 @@ FRENCH = TimeWords(
     recently="récemment|dernièrement|ces derniers temps|ces temps-ci",
     other_day="l'autre jour|l\u2019autre jour",
     half="moitié|quinzaine",
-    early="(?:au |le |du )?(?:début|commencement)|dans les premiers jours",
+    early="(?:au |le |du |en )?(?:début|commencement)",
     middle="(?:au |le |à la )?(?:milieu|mi)",
     late="(?:à |vers |la |à la |vers la )?fin",
     of="de|du|des|de l'|de l\u2019|de la|d'|d\u2019|en|le|au|à|dans la|de cette",
@@ -274,6 +304,13 @@ FRENCH = TimeWords(
     joins="et|à|au|jusqu'au|jusqu\u2019au|ou|et le",
     no_subject="autrefois jadis naguère auparavant avant longtemps récemment temps fois",
     no_event="passe passé arrivé",
+    about="environ|bien|à peu près|presque|près d[e'\u2019]|bonne?|petite?|(?:un peu )?(?:plus|moins) d[e'\u2019]",
+    exactly="exactement|tout juste",
+    scores={"une huitaine de": 8, "une dizaine de": 10, "une quinzaine de": 15, "une vingtaine de": 20},
+    this_time="à (?:cette|la même) (?:époque|période|saison)(?: de l['\u2019]année)?",
+    to_the_day="jour pour jour",
+    week_of="du",
+    shortly="juste|peu|un peu",
 )
 
 SPANISH = TimeWords(
@@ -283,14 +320,14 @@ SPANISH = TimeWords(
     feasts=("semana santa|pascua", "navidad|navidades", "año nuevo|nochevieja"),
     units=("día dia;días dias", "semana;semanas", "mes;meses", "trimestre;trimestres", "año;años"),
     numbers=("una dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince", "un"),
-    ordinals=("primera?|primero|1er", "segund[oa]", "tercera?|tercero", "cuart[oa]"),
-    last_of="últim[oa]",
+    ordinals=("primer(?:[oa]s?)?|1er", "segund[oa]", "tercera?|tercero", "cuart[oa]"),
+    last_of="últim[oa]s?",
     days_before={"hoy": 0, "ayer": 1, "anteayer": 2, "antes de ayer": 2, "antier": 2},
     parts_of_day=("mañana", "tarde", "", "noche"),
     last_night="anoche",
     weekend="fin(?:es)? de semana",
     hours="horas?",
-    in_month="en|durante",
+    in_month="en|durante|a lo largo de",
     in_season="en|durante (?:el|la)|en (?:el|la)",
     at_feast="en|por|durante",
     on_day="el",
@@ -309,11 +346,11 @@ SPANISH = TimeWords(
     recently="recientemente|últimamente|hace poco|en los últimos tiempos",
     other_day="el otro día",
     half="mitad|quincena",
-    early="(?:a |al )?(?:principios|comienzos|inicios|principio|comienzo|inicio)",
-    middle="(?:a )?mediados|a la mitad",
+    early="(?:a |al )?(?:principios|primeros|comienzos|inicios|principio|comienzo|inicio)",
+    middle="(?:a )?mediados|a (?:la )?mitad",
     late="(?:a |al )?(?:finales|fines|fin|final)",
     of="de|del|de la|en|en el|el|en la|por la|de este|por el",
-    since="desde|a partir de|a partir del",
+    since="desde|a partir del?",
     since_number="desde hace",
     before="antes(?: del?)?",
     until="hasta",
@@ -323,54 +360,71 @@ SPANISH = TimeWords(
     joins="y|a|al|hasta|o|y el",
     no_subject="antes antaño entonces tiempo tiempos vez recientemente últimamente hace",
     no_event="pasó pasado ocurrió sucedió",
+    about="un[oa]s|cosa de|casi|como|más o menos|alrededor de|cerca de|(?:poco |algo )?(?:más|menos) de",
+    exactly="exactamente|justo",
+    scores={"una decena de": 10, "una quincena de": 15},
+    this_time="(?:por|en) estas (?:mismas )?fechas|a estas alturas|(?:por|en) (?:esta|la misma) época",
+    week_of="del|del día",
+    shortly="justo|poco|un poco",
+    onwards="en adelante",
 )
 
 ITALIAN = TimeWords(
     months="gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
-    weekdays=("lunedì martedì mercoledì giovedì venerdì sabato domenica",),
-    seasons=("primavera", "estate", "autunno", "inverno"),
+    weekdays=(
+        "lunedì martedì mercoledì giovedì venerdì sabato domenica",
+        "lunedì martedì mercoledì giovedì venerdì sabati domeniche",
+    ),
+    seasons=("primaver[ae]", "estat[ei]", "autunn[oi]", "invern[oi]"),
     feasts=("pasqua", "natale", "capodanno"),
     units=("giorno;giorni", "settimana;settimane", "mese;mesi", "trimestre;trimestri", "anno;anni"),
     numbers=("una due tre quattro cinque sei sette otto nove dieci undici dodici", "un"),
-    ordinals=("prim[oa]", "second[oa]", "terz[oa]", "quart[oa]"),
-    last_of="ultim[oa]",
-    days_before={"oggi": 0, "ieri": 1, "l'altro ieri": 2, "l\u2019altro ieri": 2},
+    ordinals=("prim[oaie]", "second[oa]", "terz[oa]", "quart[oa]"),
+    last_of="ultim[oaie]",
+    days_before={"oggi": 0, "ieri": 1, "l'altro ieri": 2, "l\u2019altro ieri": 2, "altroieri": 2, "ieri l'altro": 2},
     parts_of_day=("mattina|mattino", "pomeriggio", "sera", "notte"),
     this_part={"stamattina": 0, "stasera": 2},
     last_night="stanotte|la notte scorsa",
     weekend="weekend|fine settimana",
     hours="ora|ore",
-    in_month="a|ad|in|nel mese di",
+    in_month="a|ad|in|nel (?:mese|corso) di",
     in_season="in|d'|d\u2019|durante l'|durante la",
     at_feast="a|per|durante",
     on_day="il|la",
     on_weekend="nel",
     the_day="il|del",
-    the_unit="del|della",
+    the_unit="del|della|dell'|dell\u2019",
     last="ultim[oaie]|scors[oaie]",
     last_after="scors[oaie]|passat[oaie]",
     this="quest[oa]|quest'|quest\u2019",
     before_last="penultim[oa]",
-    ago_after="fa",
+    ago_after="fa|or sono",
     few="alcuni|alcune|qualche|pochi|poche",
     couple="un paio di",
     recently="recentemente|di recente|ultimamente|negli ultimi tempi",
     other_day="l'altro giorno|l\u2019altro giorno",
     half="metà",
-    early="(?:all')?inizio|agli inizi",
-    middle="metà",
-    late="(?:alla )?fine",
+    early="(?:a |all['\u2019])?inizio|agli inizi|ai primi",
+    middle="(?:a )?metà",
+    late="(?:alla |a )?fine",
     of="di|del|della|dell'|dell\u2019|in|nel|il",
     since="da|dal|dalla|dall'|a partire da",
     since_number="da",
     before="prima(?: di| del| della)?",
-    until="fino a|fino al|fino alla",
+    until="fino(?: al?)?|fino alla",
     after="dopo|dopo il|dopo la",
     around="intorno a|verso|attorno a",
     between="tra|fra|dal|da",
-    joins="e|a|al|fino al|o",
+    joins="e|a|ad|al|fino al|o",
     no_subject="allora prima tempo volta recentemente ultimamente fa",
     no_event="successo accaduto",
+    about="circa|quasi|più o meno|all['\u2019]incirca|(?:poco )?(?:più|meno) di",
+    exactly="esattamente|giusto",
+    scores={"una decina di": 10, "una quindicina di": 15, "una ventina di": 20},
+    this_time="(?:in questo|nello) (?:stesso )?periodo|di questi tempi|a quest['\u2019]epoca",
+    week_of="del",
+    shortly="poco|subito",
+    onwards="in poi|in avanti",
 )
 
 PORTUGUESE = TimeWords(
@@ -386,8 +440,8 @@ PORTUGUESE = TimeWords(
         "uma dois três quatro cinco seis sete oito nove dez onze doze",
         "um duas três quatro cinco seis sete oito nove dez onze doze",
     ),
-    ordinals=("primeir[oa]", "segund[oa]", "terceir[oa]", "quart[oa]"),
-    last_of="últim[oa]",
+    ordinals=("primeir[oa]s?", "segund[oa]", "terceir[oa]", "quart[oa]"),
+    last_of="últim[oa]s?",
     days_before={"hoje": 0, "ontem": 1, "anteontem": 2},
     parts_of_day=("manhã", "tarde", "", "noite"),
     weekend="fi(?:m|ns) de semana",

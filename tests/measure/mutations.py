@@ -166,7 +166,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "names = [_words(name) for name in (remark.role,) if name]",
         ),
         ("words = [word for word in words if not is_function_word(word, language)] or words", "pass"),
-        ("shared = 1.0 / (len(bare(forms)) or 1)", "shared = 1.0"),
+        ("weight = 1.0 if len(plain) == 1 else _OWN_STEM_WEIGHT if place else 1.0 - _OWN_STEM_WEIGHT", "weight = 1.0"),
         ("exact = [EXACT + word for word in exact_words(text)]", "exact = []"),
         (
             "halfway = K1 * (1.0 - _B + _B * len(plain) / _AVERAGE_TERMS)",
@@ -191,8 +191,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered", "return 0.0"),
         ("sentences += [_with_time(each, asked) for each in _judged_sentences(question)]", "pass"),
-        ("if is_answered and (scores[key] >= near or is_alone):", "if is_answered:"),
-        ("if is_answered and (scores[key] >= near or is_alone):", "if is_answered and scores[key] >= near:"),
+        ("if is_answered and (scores[key] >= near or is_alone or is_asked_for):", "if is_answered:"),
+        (
+            "if is_answered and (scores[key] >= near or is_alone or is_asked_for):",
+            "if is_answered and scores[key] >= near:",
+        ),
+        ("is_asked_for = own is not None and own.is_in_time and own.words >= most_words", "is_asked_for = False"),
         (
             "elif place < MOST_WEAK and scores[key] >= _NEAR_WEAK * best and own is not None and not own.is_foreign:",
             "elif scores[key] >= _NEAR_WEAK * best and own is not None and not own.is_foreign:",

@@ -2,6 +2,7 @@
 
 import string
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from memcore.backends.evidence import (
     evidence_of,
     standings,
 )
+from memcore.backends.when import AskedRange
 from memcore.models.answers import Shown, Standing
 
 TEXTS = (
@@ -183,6 +185,21 @@ def test_what_alone_answers_a_part_of_the_question_is_strong() -> None:
     assert found[1].alone > DEFAULT_MIN_EVIDENCE
     assert found[2].alone == 0.0
     assert standing_of([1.0, 0.55, 0.1], *found) == [Standing.STRONG, Standing.STRONG, Standing.ABSENT]
+
+
+def test_what_is_of_the_asked_time_is_not_cut_where_no_memory_has_more_of_the_words() -> None:
+    texts = ("Planted the currants.", "Sold the car.", "Signed the lease.", "Painted the door.")
+    found = [Candidate(text=text, is_in_time=place < 3) for place, text in enumerate(texts)]
+    asked = AskedRange(
+        start=datetime.min.replace(tzinfo=UTC), end=datetime.max.replace(tzinfo=UTC), words=frozenset({"last", "week"})
+    )
+    scores = [1.0, 0.3, 0.2, 0.2]
+    strong, absent = Standing.STRONG, Standing.ABSENT
+    of_all = evidence_of("What happened last week?", found, asked=asked)
+    assert standing_of(scores, *of_all) == [strong, strong, strong, absent]
+    # Else the memories of a time would all be shown for what one of them says.
+    of_one = evidence_of("Who painted, planted and sold the currants last week?", found, asked=asked)
+    assert standing_of(scores, *of_one) == [strong, absent, absent, absent]
 
 
 def _said(text: str) -> Candidate:

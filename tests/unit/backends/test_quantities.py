@@ -16,6 +16,11 @@ from memcore.backends.neighbours import Remark, among_neighbours, asks_number, s
         "Combien ont coûté les volets ?",
         "¿Cuánto pagamos por las bicicletas?",
         "Quantos bilhetes foram vendidos?",
+        "What time does the bakery shut?",
+        "Hoe laat begint de les?",
+        "À quelle heure ferme-t-on ?",
+        "¿A qué hora abre el taller?",
+        "A che ora chiude la cucina?",
         "新しい窓はいくらでしたか",
         "论文一共多少页?",
         "夜班车几点出发?",
@@ -25,7 +30,9 @@ def test_it_asks_for_a_number(question: str) -> None:
     assert asks_number(question)
 
 
-@pytest.mark.parametrize("question", ["How is Ada?", "What is so long?", "Wie geht es?", "何を食べますか"])
+@pytest.mark.parametrize(
+    "question", ["How is Ada?", "What is so long?", "What time of year is best?", "Wie geht es?", "何を食べますか"]
+)
 def test_it_asks_for_something_else(question: str) -> None:
     assert not asks_number(question)
 

@@ -182,6 +182,17 @@ def test_the_time_weighs_more_where_nothing_else_is_asked() -> None:
     assert weights[1] < 0.5
 
 
+def test_a_time_that_is_counted_from_now_weighs_more_than_a_date_beside_the_same_words() -> None:
+    judged = [Candidate(text="The landlord raised the rent")]
+    counted, dated = "What did the landlord say last Thursday?", "What did the landlord say on 19 November 2026?"
+    weights = [
+        weight_of_time(question, asked, judged, noise=0.4)
+        for question in (counted, dated)
+        if (asked := asked_range(question, NOW)) is not None
+    ]
+    assert weights[0] > weights[1]
+
+
 @pytest.mark.parametrize(
     ("question", "gain"),
     [
