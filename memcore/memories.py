@@ -50,9 +50,11 @@ from memcore.models.memory_changes import (
     MemoryVersion,
     UpdateFields,
 )
+from memcore.models.origin import Origin, current_writer
 from memcore.records import (
     ATTRIBUTES_KEY,
     COMPARED_KEY,
+    ORIGIN_KEY,
     SEARCH_NOTES_KEY,
     SUPERSEDES_KEY,
     MemoryRecord,
@@ -530,11 +532,14 @@ class Memories:
                 "attributes": wanted.attributes,
             }
         )
+        # An edit never raises: what it is made of, the old text and the editor's words, has the least of both.
+        origin = Origin.of((old.origin, current_writer().origin()))
         left_out = {ATTRIBUTES_KEY, *((SEARCH_NOTES_KEY, COMPARED_KEY) if is_new_text else ())}
         extra = {name: value for name, value in record.extra.items() if name not in left_out}
         if is_new_text and (found := record.found_superseded):
             # That the old text replaced them says nothing of the new one.
             extra[SUPERSEDES_KEY] = [each for each in record.supersedes if each not in found]
+        extra[ORIGIN_KEY] = origin.stored()
         if wanted.attributes:
             extra[ATTRIBUTES_KEY] = dict(wanted.attributes)
         return replace(record, entry=entry, vectors=None, extra=extra)

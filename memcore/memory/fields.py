@@ -41,6 +41,8 @@ class StoreFields(TypedDict, total=False):
         task_id: the task it was made in; working memories end with it.
         key: your own name for it in its namespace; stored again under it, a memory is a new version.
         attributes: your own fields, any JSON of at most 8 KiB.
+        channel: by which way the text came: ``person``, ``operator``, ``agent`` (when left out), ``tool``,
+            ``document``, ``peer`` or ``import``; at most what your key may claim.
     """
 
     category: str
@@ -57,6 +59,7 @@ class StoreFields(TypedDict, total=False):
     task_id: str | None
     key: str | None
     attributes: Mapping[str, Any]
+    channel: str | None
 
 
 class AskFields(TypedDict, total=False):

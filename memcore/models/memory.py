@@ -26,6 +26,7 @@ from memcore.errors import MemoryInputError
 from memcore.models.answers import MemoryScores, MemoryWhy, Shown, Standing
 from memcore.models.attributes import AttributeFilter, Attributes, canonical_json, no_attributes
 from memcore.models.base import UNSEEN, Frozen, Grown, NotBlankStr
+from memcore.models.origin import Channel, Origin
 
 #: The tag of every tier 1 experience.
 DETAILED_TAG = "detailed_experience"
@@ -337,9 +338,10 @@ class MemoryStoreRequest(Grown):
             and the version before is journaled. A keyed memory is never merged with others.
         attributes: the caller's own fields, any JSON of at most 8 KiB, integers of at most 64 bits; searches filter by
             them.
+        channel: by which way the text came, at most what the writer may claim; None for an agent's own words.
     """
 
-    added: ClassVar = frozenset({"valid_from", "valid_until", "supersedes", "key", "attributes"})
+    added: ClassVar = frozenset({"valid_from", "valid_until", "supersedes", "key", "attributes", "channel"})
 
     category: MemoryCategory
     namespace: Key = "default"
@@ -351,6 +353,7 @@ class MemoryStoreRequest(Grown):
     supersedes: tuple[NotBlankStr, ...] = Field(default=(), max_length=MAX_SUPERSEDED)
     key: Key | None = None
     attributes: Attributes = Field(default_factory=no_attributes)
+    channel: Channel | None = None
 
     @field_validator("supersedes")
     @classmethod
@@ -395,6 +398,7 @@ class MemoryEntry(Frozen):
         stated_at: when it was stored last, word for word, where that was not only once.
         key, attributes: what its caller gave.
         session_id: the session that it was stored in.
+        origin: by which channels it came; None for one that an older release stored.
         search_notes: other words by which it is found too; they are no part of what it says.
     """
 
@@ -420,6 +424,7 @@ class MemoryEntry(Frozen):
     key: str | None = Field(default=None, exclude=True)
     attributes: Mapping[str, Any] = Field(default_factory=no_attributes, exclude=True)
     session_id: str | None = Field(default=None, exclude=True)
+    origin: Origin | None = Field(default=None, exclude=True)
     search_notes: tuple[str, ...] = Field(default=(), exclude=True, repr=False)
 
     def known_at(self, at: datetime | None) -> "MemoryEntry":

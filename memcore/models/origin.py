@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Self
 
 from pydantic import ValidationError, field_validator
 
 from memcore.errors import MemoryChannelError
+from memcore.models.attributes import canonical_json
 from memcore.models.base import Frozen, NotBlankStr, ReadOnlyMap
 
 
@@ -115,17 +117,33 @@ class Origin(Frozen):
         if not isinstance(stored, Mapping) or not stored.keys() & {"via", "by"}:
             return None
         via, by = stored.get("via"), stored.get("by", ())
-        try:
-            return cls.model_validate({"channels": via, "principals": by})
-        except ValidationError:
-            # A channel of a later release: never more than an older memory.
+        if not (isinstance(via, list | tuple) and isinstance(by, list | tuple)):
             return UNREADABLE
+        try:
+            return _read(tuple(via), tuple(by))
+        except (ValidationError, TypeError):
+            # A channel of a later release, or somebody else's key: never trusted.
+            return UNREADABLE
+
+    @property
+    def part_of_id(self) -> tuple[str, ...]:
+        """What tells a memory from one of the same text and another origin; nothing for a process' own agent's."""
+        return () if self == OWN else (f"origin {canonical_json(self.stored())}",)
 
     def stored(self) -> dict[str, Any]:
         """Return it as a memory carries it."""
         by = {"by": list(self.principals)} if self.principals else {}
         return {"via": [channel.value for channel in self.channels], **by}
 
+
+# Every memory of a search carries one, and the origins of an installation are few.
+@lru_cache(maxsize=10_000)
+def _read(via: tuple[Any, ...], by: tuple[Any, ...]) -> Origin:
+    return Origin.model_validate({"channels": via, "principals": by})
+
+
+#: The origin of what an agent writes in a process of the installation.
+OWN = Origin()
 
 #: The origin of a memory that has none, and of one whose origin this release cannot read.
 UNKNOWN = Origin(channels=(Channel.UNKNOWN,))
@@ -136,6 +154,12 @@ def authority(origin: Origin | None, policy: Mapping[Channel, Authority]) -> Aut
     """Return the least authority of an origin's channels; that of ``unknown`` where there is no origin."""
     channels = (UNKNOWN if origin is None else origin).channels
     return min((policy[channel] for channel in channels), key=lambda each: each.rank)
+
+
+def may_replace(new: Origin | None, old: Origin | None, policy: Mapping[Channel, Authority]) -> bool:
+    """Return whether one memory may take another's place: somebody else's words never take that of more authority."""
+    trusted = authority(new, policy)
+    return trusted.reaches(Authority.INFORM) or trusted.reaches(authority(old, policy))
 
 
 def channels_below(least: Authority, policy: Mapping[Channel, Authority]) -> frozenset[Channel]:
@@ -176,14 +200,18 @@ class Writer(Frozen):
         return given if all(map(self.may_claim, given.channels)) else Origin.of((given, own))
 
 
+#: A person at the command line, who runs the installation.
+OPERATOR = Writer(usual=Channel.OPERATOR)
+
 _WRITER: ContextVar[Writer] = ContextVar("memtend_writer")
 
-_OWN = Writer()
+#: A process of the installation itself.
+ENGINE = Writer()
 
 
 def current_writer() -> Writer:
     """Return who writes here; a process of the installation itself where no door has said otherwise."""
-    return _WRITER.get(_OWN)
+    return _WRITER.get(ENGINE)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from memcore.errors import MemoryInputError, MemoryStoreError
 from memcore.importers.importing import Import
 from memcore.importers.references import References
 from memcore.models.base import escaped_json
+from memcore.models.origin import UNKNOWN
 from memcore.records import MemoryRecord, Where
 from ops.cli.console import warn
 from ops.cli.session import STORE_SECONDS, Command, Commands, JsonCommand, await_stored
@@ -273,6 +274,8 @@ def line(record: MemoryRecord) -> str:
         **({"supersedes": list(record.supersedes)} if record.supersedes else {}),
         **({"key": entry.key} if entry.key is not None else {}),
         **({"attributes": dict(entry.attributes)} if entry.attributes else {}),
+        # Also where none is known: a line without one is another system's.
+        "origin": (entry.origin or UNKNOWN).model_dump(mode="json"),
         **{name: found for name in _SCOPE if (found := getattr(record.lineage, name)) is not None},
     }
     return escaped_json(json.dumps(fields, ensure_ascii=False)) + "\n"
