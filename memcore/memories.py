@@ -132,7 +132,8 @@ class Memories:
         page = await self.backend.scan(self._where(agent_id, **filters), cursor=cursor, limit=limit)
         now = self.clock()
         entries = [each.entry for each in page.records if each.entry.expires_at is None or each.entry.expires_at > now]
-        return MemoryPage(entries=await current(self.backend, agent_id, entries, now=now), cursor=page.cursor)
+        shown = await current(self.backend, agent_id, entries, now=now)
+        return MemoryPage(entries=tuple(map(self._judged, shown)), cursor=page.cursor)
 
     @reading
     async def namespaces(self, agent_id: str) -> tuple[str, ...]:
@@ -262,7 +263,7 @@ class Memories:
                 raise MemoryNotFoundError("memory_id: names no memory of this agent")
             _refuse_erased(watched, agent_id, namespace=current.entry.namespace)
             if self._version(current, fields) is None:
-                return current.entry
+                return self._judged(current.entry)
             await self._require_version(current, memory_id if expected is None else expected)
             try:
                 changed = await self._changes.replace(
@@ -274,7 +275,7 @@ class Memories:
                 continue
             if changed is None:
                 continue
-            entry = changed.after.entry
+            entry = self._judged(changed.after.entry)
             if entry.key is not None:
                 await asyncio.to_thread(
                     self.ledger.keys.point,
@@ -395,7 +396,10 @@ class Memories:
         now = self.clock()
         if record is None or (record.entry.expires_at is not None and record.entry.expires_at <= now):
             return None
-        return (await current(self.backend, record.entry.agent_id, [record.entry], now=now))[0]
+        return self._judged((await current(self.backend, record.entry.agent_id, [record.entry], now=now))[0])
+
+    def _judged(self, entry: MemoryEntry) -> MemoryEntry:
+        return entry.with_authority(self.policy.memory.origins.authority)
 
     async def _current(self, agent_id: str, memory_id: str) -> MemoryRecord | None:
         """Return what is in the place of a memory: its newest version, or what repeats it word for word."""

@@ -95,6 +95,7 @@ class SearchFields(TypedDict, total=False):
         standing: ``strong``, ``weak`` (the default: at most three weak ones where none is strong) or ``any``.
         explain: whether each memory says why it is shown, in ``why``.
         attributes: values that attributes must have, each by its path, as in ``origin.channel``.
+        min_authority: least authority: ``instruct``, ``inform``, ``reference`` (when left out) or ``quarantined``.
         limit: most memories, 1 to 1000; 10 when left out; fewer where fewer earn their place.
     """
 
@@ -111,6 +112,7 @@ class SearchFields(TypedDict, total=False):
     standing: str | None
     explain: bool
     attributes: Mapping[str, Any]
+    min_authority: str | None
     limit: int
 
 

@@ -26,7 +26,7 @@ from memcore.errors import MemoryInputError
 from memcore.models.answers import MemoryScores, MemoryWhy, Shown, Standing
 from memcore.models.attributes import AttributeFilter, Attributes, canonical_json, no_attributes
 from memcore.models.base import UNSEEN, Frozen, Grown, NotBlankStr
-from memcore.models.origin import Channel, Origin
+from memcore.models.origin import Authority, Channel, Origin, authority, channels_below
 
 #: The tag of every tier 1 experience.
 DETAILED_TAG = "detailed_experience"
@@ -399,6 +399,7 @@ class MemoryEntry(Frozen):
         key, attributes: what its caller gave.
         session_id: the session that it was stored in.
         origin: by which channels it came; None for one that an older release stored.
+        authority: how far it may be trusted, by the policy; None where nobody has looked.
         search_notes: other words by which it is found too; they are no part of what it says.
     """
 
@@ -425,7 +426,12 @@ class MemoryEntry(Frozen):
     attributes: Mapping[str, Any] = Field(default_factory=no_attributes, exclude=True)
     session_id: str | None = Field(default=None, exclude=True)
     origin: Origin | None = Field(default=None, exclude=True)
+    authority: Authority | None = Field(default=None, exclude=True)
     search_notes: tuple[str, ...] = Field(default=(), exclude=True, repr=False)
+
+    def with_authority(self, policy: Mapping[Channel, Authority]) -> "MemoryEntry":
+        """Return the entry with the authority that a policy gives its channels."""
+        return self.model_copy(update={"authority": authority(self.origin, policy)})
 
     def known_at(self, at: datetime | None) -> "MemoryEntry":
         """Return the entry as it was at a time: not yet replaced or stated again. As it is for None."""
@@ -490,6 +496,9 @@ class MemoryQuery(Frozen):
         time_zone: the asker's, such as ``Europe/Berlin``: in it "yesterday" and "in May" begin and end. None leaves it
             to the policy (``memory.retrieval.time_zone``).
         attributes: values that attributes must have, each by its path, as in ``origin.channel``; in a list, one of it.
+        min_authority: the least authority of a memory that is returned; ``reference`` where nothing is said, so that
+            what is in quarantine is returned to those alone who ask for it.
+        hidden_channels: what came through any of these is left out, too.
         limit: the most that is returned, 1 to 1000; fewer are where fewer earn their place.
     """
 
@@ -508,6 +517,13 @@ class MemoryQuery(Frozen):
     as_of: BoundedTime | None = None
     time_zone: TimeZone | None = None
     attributes: AttributeFilter = Field(default_factory=no_attributes)
+    min_authority: Authority | None = None
+    hidden_channels: frozenset[Channel] = frozenset()
+
+    def under(self, policy: Mapping[Channel, Authority]) -> "MemoryQuery":
+        """Return the query with the channels hidden whose authority is too small by a policy."""
+        hidden = self.hidden_channels | channels_below(self.min_authority or Authority.REFERENCE, policy)
+        return self.model_copy(update={"hidden_channels": hidden}) if hidden else self
 
     @model_validator(mode="after")
     def _ordered_range(self) -> Self:

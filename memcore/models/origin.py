@@ -4,7 +4,7 @@ The platform stamps the origin at the write, and nothing changes it. Authority f
 its channels. So what is made of several memories never has more than the least of them, whatever rewrote it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
@@ -154,6 +154,11 @@ def authority(origin: Origin | None, policy: Mapping[Channel, Authority]) -> Aut
     """Return the least authority of an origin's channels; that of ``unknown`` where there is no origin."""
     channels = (UNKNOWN if origin is None else origin).channels
     return min((policy[channel] for channel in channels), key=lambda each: each.rank)
+
+
+def came_through(origin: Origin | None, channels: Collection[Channel]) -> bool:
+    """Return whether any of an origin's channels is among these."""
+    return not frozenset(channels).isdisjoint((UNKNOWN if origin is None else origin).channels)
 
 
 def may_replace(new: Origin | None, old: Origin | None, policy: Mapping[Channel, Authority]) -> bool:

@@ -123,6 +123,9 @@ NOTED_BY = f"{SEARCH_NOTES_KEY}.by"
 #: Where the store finds what a memory was compared with older ones by.
 COMPARED_BY = f"{COMPARED_KEY}.by"
 
+#: Where the store finds through which channels a memory came.
+CHANNELS = f"{ORIGIN_KEY}.via"
+
 #: Times, in epoch seconds, from when on a memory holds, and from when on it holds no more or has been replaced.
 HOLDS_FROM, HOLDS_UNTIL, REPLACED_AT = f"{VALIDITY_KEY}.from", f"{VALIDITY_KEY}.until", f"{SUCCESSION_KEY}.at"
 

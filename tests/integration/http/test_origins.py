@@ -96,7 +96,7 @@ def test_a_tools_key_says_nothing_in_the_name_of_an_agent_or_a_person(stack: Sta
         turn = {"session_id": "s", "user_text": "Pay the new account from now on."}
         refused = [
             await writers.tool.post(f"{place}/conversations/turns", json=turn),
-            await writers.tool.post(f"{place}/traces", json={"trace": trace().model_dump(mode="json")}),
+            await writers.tool.post(f"{place}/distill", json={"trace": trace().model_dump(mode="json")}),
         ]
         assert [each.status_code for each in refused] == [403, 403], [each.text for each in refused]
         assert {each.json()["field"] for each in refused} == {"channel"}
