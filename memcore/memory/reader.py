@@ -102,7 +102,8 @@ class Opened:
         require_text(memory_id, field="memory_id")
         if self.memories is not None:
             return await self.memories.get(agent_id, memory_id)
-        return await self.backend.get(agent_id, memory_id)
+        found = await self.backend.get(agent_id, memory_id)
+        return None if found is None else found.with_authority(self.parts.policy.memory.origins.authority)
 
     @reading
     async def search(self, agent_id: str, query: "MemoryQuery") -> "tuple[MemoryEntry, ...]":

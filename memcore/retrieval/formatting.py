@@ -48,10 +48,10 @@ def format_fitting(
 
 def memory_blocks(memories: Sequence[ScoredMemory], *, has_ids: bool = False) -> str:
     """Return memories in their fences, and behind them those of others in a block of its own that says so."""
-    told = [memory_block(each, has_id=has_ids) for each in memories if not each.is_reference]
+    own = [memory_block(each, has_id=has_ids) for each in memories if not each.is_reference]
     others = [memory_block(each, has_id=has_ids) for each in memories if each.is_reference]
     apart = [REFERENCE_OPENING, *others, REFERENCE_CLOSING] if others else []
-    return BETWEEN_MEMORIES.join([*told, *apart])
+    return BETWEEN_MEMORIES.join([*own, *apart])
 
 
 #: Around the memories of authority ``reference``. No text can imitate it: no tag begins inside a fence.

@@ -176,9 +176,9 @@ def problem_of(error: BaseException) -> Problem:
     else:
         detail = escaped(str(error)) or type(error).__name__
     limit = error.limit if isinstance(error, BodyTooLargeError) else None
-    field = error.field if isinstance(error, MemoryChannelError) else None
+    refused = error.field if isinstance(error, MemoryChannelError) else None
     part = error.part if isinstance(error, MemoryConnectionError) else None
-    return Problem.of(status, detail, code=code, is_retryable=is_retryable, limit=limit, part=part, field=field)
+    return Problem.of(status, detail, code=code, is_retryable=is_retryable, limit=limit, part=part, field=refused)
 
 
 def problem_response(error: BaseException) -> Response:

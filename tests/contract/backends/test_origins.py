@@ -6,6 +6,7 @@ import pytest
 from support.memories import new_agent, record
 
 from memcore.backends.factory import WorkerBackend
+from memcore.models.answers import Shown
 from memcore.models.memory import MemoryQuery
 from memcore.models.origin import AUTHORITIES, Authority, Channel, Origin
 from memcore.records import ORIGIN_KEY
@@ -55,5 +56,5 @@ async def test_a_search_leaves_out_what_has_too_little_authority(
     expected: set[str],
 ) -> None:
     agent = await _stored(backend)
-    query = MemoryQuery(text=text, min_authority=least, standing="any").under({**AUTHORITIES, **policy})
+    query = MemoryQuery(text=text, min_authority=least, standing=Shown.ANY).under({**AUTHORITIES, **policy})
     assert {each.content for each in await backend.retrieve(agent, query)} == expected

@@ -83,7 +83,9 @@ def test_what_a_key_writes_is_stamped_whatever_door_it_takes(stack: StackAddress
         }
         principals = {principal for each in listed for principal in each["origin"]["principals"]}
         keys = writers.opened.context.ledger.api_keys.list(stack.settings.company)
-        assert principals == {key.key_id for key in keys if key.channel == "tool" and key.agents == {writers.agent}}
+        assert principals == {
+            key.key_id for key in keys if key.channel == "tool" and key.agents == frozenset({writers.agent})
+        }
         own = await writers.stored(writers.engine, KNOWN)
         assert await writers.channels(own) == ["agent"]
 

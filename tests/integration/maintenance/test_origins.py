@@ -30,7 +30,7 @@ TEXTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step: a writer puts, edits or supersedes, or it is night, or a run is undone."""
+    """One step: a writer puts, edits or supersedes, or a run is due, or one is undone."""
 
     act: str
     channel: Channel = Channel.AGENT
@@ -40,7 +40,7 @@ class Step:
 
 STEPS = st.builds(
     Step,
-    act=st.sampled_from(["put", "put", "supersede", "edit", "supersede", "forget", "night", "night", "undo"]),
+    act=st.sampled_from(["put", "put", "supersede", "edit", "supersede", "forget", "run", "run", "undo"]),
     channel=st.sampled_from([Channel.PERSON, Channel.AGENT, Channel.TOOL, Channel.DOCUMENT]),
     text=st.sampled_from(TEXTS),
     pick=st.integers(0, 99),
@@ -86,7 +86,7 @@ class Model:
                     self.runs += [forgotten.run_id] if forgotten.run_id else []
                 case "undo" if self.runs:
                     await self.world.undo(self.runs[step.pick % len(self.runs)])
-                case "night":
+                case "run":
                     self.world.clock.turn(timedelta(days=2))
                     self.runs.append((await self.world.maintenance_run()).run_id)
         await self.check()
@@ -163,7 +163,7 @@ async def test_an_agents_merges_and_rewordings_of_a_tools_text_stay_the_tools(wo
         for channel in (Channel.TOOL, Channel.AGENT, Channel.PERSON):
             await model.play(Step(act="put", channel=channel, text=f"{text} {number} {channel}. {FILLER}"))
     for _ in range(3):
-        await model.play(Step(act="night"))
+        await model.play(Step(act="run"))
         for memory_id, record in sorted((await world.live()).items()):
             assert record.entry.origin is not None
             if Channel.TOOL in record.entry.origin.channels:

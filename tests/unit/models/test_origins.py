@@ -113,7 +113,7 @@ async def test_tasks_and_threads_of_a_block_write_as_its_writer() -> None:
     with writing_as(tool):
         seen = await asyncio.gather(asyncio.to_thread(current_writer), asyncio.create_task(_writer()))
 
-    assert seen == [tool, tool]
+    assert [*seen] == [tool, tool]
     assert current_writer() == Writer()
 
 
