@@ -54,6 +54,14 @@ def test_a_line_that_says_no_origin_is_another_systems(memtend: CommandLine) -> 
     found = [json.loads(each)["origin"] for each in memtend.ok("export", "--agent", agent).out.splitlines()]
     assert [each["channels"] for each in found] == [["import"], ["import"], ["tool"], ["agent"]]
 
+    other = new_agent()
+    same = [{**each, "agent_id": other} for each in given]
+    memtend.ok("import", "-", "--channel", "operator", stdin="\n".join(map(json.dumps, same)).encode())
+    found = [json.loads(each)["origin"] for each in memtend.ok("export", "--agent", other).out.splitlines()]
+    assert [each["channels"] for each in found] == [["operator"], ["operator"], ["tool"], ["agent"]]
+    refused = memtend("import", "-", "--channel", "oracle", stdin=b"")
+    assert (refused.code != 0, "channel" in refused.err) == (True, True)
+
 
 def test_keys_and_attributes_come_out_as_they_went_in(memtend: CommandLine) -> None:
     agent = new_agent()
