@@ -82,7 +82,8 @@ async def test_what_a_tools_key_adds_is_the_tools_and_is_shown_so(served: Served
     shown = text_of(await session.call_tool("search_memory", {"query": "boiler"}))
     assert 'via="tool"' in shown.partition("<for-reference>")[2]
     url = f"{served.process.url}/v1/agents/{ada}/memories"
-    listed = httpx.get(url, headers={"Authorization": f"Bearer {key}"}).json()["memories"]
+    answer = await asyncio.to_thread(httpx.get, url, headers={"Authorization": f"Bearer {key}"})
+    listed = answer.json()["memories"]
     assert [(each["origin"]["channels"], each["authority"]) for each in listed] == [(["tool"], "reference")]
 
 
