@@ -129,7 +129,8 @@ class MemoryRecord:
 
     def __post_init__(self) -> None:
         origin = Origin.read(self.extra.get(ORIGIN_KEY))
-        known: dict[str, Any] = {} if origin is None else {"origin": origin}
+        is_new = origin is not None and origin is not self.entry.origin
+        known: dict[str, Any] = {"origin": origin} if is_new else {}
         if COVERS_UNTIL_KEY in self.extra:
             known["covers_until"] = self._covers_until()
         if isinstance(validity := self.extra.get(VALIDITY_KEY), Mapping):
@@ -165,6 +166,8 @@ class MemoryRecord:
         fields = {name: value for name, value in request if name in MemoryEntry.model_fields}
         validity = {"from": request.valid_from, "until": request.valid_until}
         extra: dict[str, Any] = {ORIGIN_KEY: origin.stored()}
+        # As it is read: then the record needs no copy of the entry.
+        fields["origin"] = Origin.read(extra[ORIGIN_KEY])
         if known := {name: at.timestamp() for name, at in validity.items() if at is not None}:
             extra[VALIDITY_KEY] = known
         if request.supersedes:

@@ -60,7 +60,7 @@ from memcore.models.memory import (
     refusal,
     require_past,
 )
-from memcore.models.origin import OWN, Channel, Origin, Writer, current_writer
+from memcore.models.origin import Channel, Origin, Writer, current_writer
 
 if TYPE_CHECKING:
     from memcore.config.settings import Settings
@@ -185,7 +185,7 @@ def build_payload(
             created_at=created_at or sent_at,
             sent_at=sent_at,
             # An older worker takes no job that names one.
-            origin=None if origin == OWN else origin,
+            origin=None if origin.is_own else origin,
             **ends_with,
         )
     # A version of a keyed memory is one by its time, too: a value that comes back is no redelivery of the first.

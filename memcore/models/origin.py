@@ -126,9 +126,14 @@ class Origin(Frozen):
             return UNREADABLE
 
     @property
+    def is_own(self) -> bool:
+        """Whether it is that of what an agent writes in a process of the installation."""
+        return self is OWN or self == OWN
+
+    @property
     def part_of_id(self) -> tuple[str, ...]:
         """What tells a memory from one of the same text and another origin; nothing for a process' own agent's."""
-        return () if self == OWN else (f"origin {canonical_json(self.stored())}",)
+        return () if self.is_own else (f"origin {canonical_json(self.stored())}",)
 
     def stored(self) -> dict[str, Any]:
         """Return it as a memory carries it."""
@@ -195,7 +200,7 @@ class Writer(Frozen):
             claimed = self.usual if self.may_claim(self.usual) else self.limit
         if not self.may_claim(claimed):
             raise MemoryChannelError(claimed.value, limit=self.limit.value)
-        return Origin(channels=(claimed,), principals=() if self.principal is None else (self.principal,))
+        return OWN if claimed is Channel.AGENT and self.principal is None else _direct(claimed, self.principal)
 
     def imported(self, given: Origin | None) -> Origin:
         """Return the origin of what it imports: the given one where it may claim all of it, else an import's."""
@@ -203,6 +208,11 @@ class Writer(Frozen):
         if given is None:
             return own
         return given if all(map(self.may_claim, given.channels)) else Origin.of((given, own))
+
+
+@lru_cache(maxsize=10_000)
+def _direct(channel: Channel, principal: str | None) -> Origin:
+    return Origin(channels=(channel,), principals=() if principal is None else (principal,))
 
 
 #: A person at the command line, who runs the installation.

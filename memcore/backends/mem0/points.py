@@ -49,6 +49,7 @@ from memcore.models.memory import (
     MemoryMetadata,
     within_range,
 )
+from memcore.models.origin import Origin
 from memcore.records import (
     ATTRIBUTES_KEY,
     CALLER_KEY,
@@ -251,6 +252,7 @@ def decode(
             "updated_at": None if updated_at is None else max(updated_at, created_at),
             "expires_at": _time(payload.get(Key.EXPIRES_AT)),
             "relevance_score": relevance,
+            "origin": Origin.read(payload.get(ORIGIN_KEY)),
         }
     )
     lineage = Lineage(
