@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from .errors import MemoryBrokerFullError as MemoryBrokerFullError
     from .errors import MemoryBrokerUnsafeError as MemoryBrokerUnsafeError
     from .errors import MemoryCapabilityError as MemoryCapabilityError
+    from .errors import MemoryChannelError as MemoryChannelError
     from .errors import MemoryConfigError as MemoryConfigError
     from .errors import MemoryConflictError as MemoryConflictError
     from .errors import MemoryConnectionError as MemoryConnectionError

@@ -86,6 +86,17 @@ class MemoryRefusedError(MemoryStoreError):
     domain_code = "conflict"
 
 
+class MemoryChannelError(MemoryError):
+    """The key may not claim this channel: nothing was written; claim at most ``limit``, or use another key."""
+
+    domain_code = "denied"
+    field = "channel"
+
+    def __init__(self, claimed: str, *, limit: str) -> None:
+        super().__init__(f"channel: is {claimed}; the key may claim {limit} at most")
+        self.limit = limit
+
+
 class MemoryRetrievalError(MemoryError):
     """A read failed."""
 

@@ -45,7 +45,8 @@ from memcore.models.memory import (
     MemoryMetadata,
     experience_refusal,
 )
-from memcore.records import Lineage, MemoryRecord
+from memcore.models.origin import OWN
+from memcore.records import ORIGIN_KEY, Lineage, MemoryRecord
 from memcore.telemetry.events import Event
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
@@ -237,7 +238,7 @@ def record_of(experience: CompressedExperience, *, task_id: str | None = None) -
         metadata=experience.metadata,
         created_at=experience.created_at,
     )
-    return MemoryRecord(entry=entry, lineage=Lineage(task_id=task_id))
+    return MemoryRecord(entry=entry, lineage=Lineage(task_id=task_id), extra={ORIGIN_KEY: OWN.stored()})
 
 
 def experience_of(entry: MemoryEntry) -> CompressedExperience | None:

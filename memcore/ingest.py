@@ -21,6 +21,7 @@ from memcore.ledger.erasure.erasures import WatchedWrite
 from memcore.ledger.erasure.shared_rows import is_of
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import CANARY_OWNER, ConsolidationInterval, MemoryLevel, missing_id
+from memcore.models.origin import AUTHORITIES, OWN, Authority, Channel, authority, may_replace
 from memcore.records import SEQUENCE_KEY, Lineage, MemoryRecord, Where
 from memcore.retrieval.filters import StoreGuard
 
@@ -63,7 +64,8 @@ class WriteResult:
     """What became of a batch: ids that are in the store now, and those that stay removed, as after a late redelivery.
 
     Skipped are those of agents whose level is none; ``refused`` names the id that an agent's level asks for.
-    ``unknown_supersedes`` says of a memory how many of those that it supersedes are not in the store.
+    ``unknown_supersedes`` says of a memory how many of those that it supersedes are not in the store, or are none that
+    it may supersede.
     """
 
     stored: frozenset[str] = frozenset()
@@ -89,7 +91,7 @@ class Ingestor:
     """Write batches of memories for any agents of one company.
 
     ``interval`` and ``level`` are those of an agent that nobody has set up. The guard looks at what is stored, and
-    holds nothing up.
+    holds nothing up. ``authorities`` are those of the channels.
     """
 
     backend: BatchBackend
@@ -99,6 +101,7 @@ class Ingestor:
     interval: ConsolidationInterval
     level: MemoryLevel
     guard: StoreGuard | None = None
+    authorities: Mapping[Channel, Authority] = AUTHORITIES
 
     @classmethod
     def of(cls, context: CompanyContext) -> Self:
@@ -116,6 +119,7 @@ class Ingestor:
             interval=memory.consolidation.interval,
             level=memory.level,
             guard=StoreGuard() if memory.retrieval.non_inferable_only else None,
+            authorities=memory.origins.authority,
         )
 
     async def write(self, items: Sequence[StoreItem]) -> WriteResult:
@@ -135,8 +139,9 @@ class Ingestor:
             )
 
     async def _written(
-        self, wanted: Sequence[StoreItem], skipped: frozenset[str], refused: Mapping[str, str]
+        self, items: Sequence[StoreItem], skipped: frozenset[str], refused: Mapping[str, str]
     ) -> WriteResult:
+        wanted = [await self._beside(item) for item in items]
         if self.guard is not None:
             for item in wanted:
                 self.guard.check_now(item.agent_id, item.request.metadata.tags)
@@ -150,6 +155,9 @@ class Ingestor:
         unknown = await self._supersede(
             [each for each in records if each.supersedes and each.entry.id not in tombstoned]
         )
+        for asked, item in zip(items, wanted, strict=True):
+            if left_out := len(asked.request.supersedes) - len(item.request.supersedes):
+                unknown[item.id] = unknown.get(item.id, 0) + left_out
         # Read for each batch: an agent that was removed is registered anew with its next memory.
         agent_ids = sorted({item.agent_id for item in wanted} - {CANARY_OWNER})
         if agent_ids:
@@ -161,6 +169,29 @@ class Ingestor:
             refused=refused,
             unknown_supersedes=unknown,
         )
+
+    async def _beside(self, item: StoreItem) -> StoreItem:
+        """Return a memory as it may be written: what has more authority than it stays, and it stands beside that.
+
+        Somebody else's words name no memory of more authority as superseded, also none that is on its way still, and
+        take no key from one.
+        """
+        if authority(item.origin or OWN, self.authorities).reaches(Authority.INFORM):
+            return item
+        request, agent_id = item.request, item.agent_id
+        newest = None
+        if request.key is not None:
+            newest = self.ledger.keys.of(self.company, agent_id, namespace=request.namespace, key=request.key)
+        named = dict.fromkeys((*request.supersedes, *(() if newest is None else (newest,))))
+        free = {
+            each.entry.id: may_replace(item.origin, each.entry.origin, self.authorities)
+            for each in (await self.backend.get_many(agent_id, [*named]) if named else ())
+        }
+        changed = {
+            "supersedes": tuple(each for each in request.supersedes if free.get(each, False)),
+            "key": request.key if newest is None or free.get(newest, True) else None,
+        }
+        return item.model_copy(update={"request": request.model_copy(update=changed)})
 
     async def _ask_again(self, redelivered: Sequence[StoreItem], watched: WatchedWrite) -> None:
         """Let an erasure look once more for a worker that died behind its write, and so could not do it itself."""
@@ -276,4 +307,11 @@ class Ingestor:
 
 def _record(item: StoreItem) -> MemoryRecord:
     lineage = Lineage(session_id=item.session_id, project_id=item.project_id, task_id=item.task_id)
-    return MemoryRecord.of(item.id, item.agent_id, item.request, created_at=item.created_at, lineage=lineage)
+    return MemoryRecord.of(
+        item.id,
+        item.agent_id,
+        item.request,
+        created_at=item.created_at,
+        lineage=lineage,
+        origin=item.origin or OWN,
+    )

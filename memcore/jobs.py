@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from pydantic_core import PydanticSerializationError
 
 from memcore.errors import MemoryInputError
-from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.base import Frozen, Grown, NotBlankStr
 from memcore.models.conversation import CrisisLogRecord, SessionFeedbackRecord
 from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience
@@ -28,6 +28,7 @@ from memcore.models.memory import (
     is_uuid,
     require_past,
 )
+from memcore.models.origin import Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,8 +231,8 @@ class CanaryPayload(BasePayload, task="memory.control.canary", queue=Queue.CONTR
 
 #: The newest version of payloads that this code knows; each newer one also reads the older. A payload carries the
 #: least version whose workers understand it, so that they need not wait for newer ones; version 2 brings restores,
-#: version 3 plans of fine-tune runs and the removal of single memories, version 4 the canary's memories.
-VERSION = 4
+#: version 3 plans of fine-tune runs and removals of single memories, version 4 the canary's memories, 5 origins.
+VERSION = 5
 
 #: Most memories in one store job; a longer list is cut into several jobs.
 MAX_STORE_ITEMS = 256
@@ -289,7 +290,7 @@ MAX_TURN_CHARS = 32_768
 TurnText = Annotated[str, StringConstraints(max_length=MAX_TURN_CHARS), NoNul]
 
 
-class StoreItem(Frozen):
+class StoreItem(Grown):
     """One memory of a store job.
 
     Attributes:
@@ -298,10 +299,11 @@ class StoreItem(Frozen):
         request: the memory as the caller gave it.
         created_at: when the memory was made; an import may carry an old time.
         sent_at: when the client sent it; a removal after this time wins over a late redelivery.
-        session_id: the session that ends a session-level memory.
-        project_id: the project that ends a project-level memory.
-        task_id: the task that ends a working memory.
+        session_id, project_id, task_id: what a memory of such a level, or a working one, ends with.
+        origin: by which channel it came, as its door stamped it; None for an agent's in this installation.
     """
+
+    added: ClassVar = frozenset({"origin"})
 
     id: NotBlankStr
     agent_id: StoredOwner
@@ -311,6 +313,7 @@ class StoreItem(Frozen):
     session_id: Key | None = None
     project_id: Key | None = None
     task_id: Key | None = None
+    origin: Origin | None = None
 
     @model_validator(mode="after")
     def _ordered_times(self) -> Self:
@@ -334,11 +337,11 @@ class StorePayload(Payload, task="memory.store.write", queue=Queue.STORE):
     """Memories to write, of any agents of one company.
 
     Attributes:
-        version: 4 for the canary's, whose owner older workers refuse for good: they requeue a newer version.
+        version: 4 for the canary's, 5 for those with an origin: older workers requeue them instead of refusing them.
         items: the memories.
     """
 
-    version: Literal[1, 4] = 1
+    version: Literal[1, 4, 5] = 1
     items: tuple[StoreItem, ...] = Field(min_length=1, max_length=MAX_STORE_ITEMS)
 
 

@@ -56,9 +56,11 @@ from memcore.models.memory_changes import (
     MemoryVersion,
     UpdateFields,
 )
+from memcore.models.origin import Origin, current_writer
 from memcore.records import (
     ATTRIBUTES_KEY,
     COMPARED_KEY,
+    ORIGIN_KEY,
     SEARCH_NOTES_KEY,
     SUPERSEDES_KEY,
     MemoryRecord,
@@ -136,7 +138,8 @@ class Memories:
         page = await self.backend.scan(self._where(agent_id, **filters), cursor=cursor, limit=limit)
         now = self.clock()
         entries = [each.entry for each in page.records if each.entry.expires_at is None or each.entry.expires_at > now]
-        return MemoryPage(entries=await current(self.backend, agent_id, entries, now=now), cursor=page.cursor)
+        shown = await current(self.backend, agent_id, entries, now=now)
+        return MemoryPage(entries=tuple(map(self._judged, shown)), cursor=page.cursor)
 
     @reading
     async def namespaces(self, agent_id: str) -> tuple[str, ...]:
@@ -266,7 +269,7 @@ class Memories:
                 raise MemoryNotFoundError("memory_id: names no memory of this agent")
             _refuse_erased(watched, agent_id, namespace=current.entry.namespace)
             if self._version(current, fields) is None:
-                return current.entry
+                return self._judged(current.entry)
             await self._require_version(current, memory_id if expected is None else expected)
             try:
                 changed = await self._changes.replace(
@@ -279,7 +282,7 @@ class Memories:
             if changed is None:
                 await pause(attempt)
                 continue
-            entry = changed.after.entry
+            entry = self._judged(changed.after.entry)
             if entry.key is not None:
                 await asyncio.to_thread(
                     self.ledger.keys.point,
@@ -402,7 +405,10 @@ class Memories:
         now = self.clock()
         if record is None or (record.entry.expires_at is not None and record.entry.expires_at <= now):
             return None
-        return (await current(self.backend, record.entry.agent_id, [record.entry], now=now))[0]
+        return self._judged((await current(self.backend, record.entry.agent_id, [record.entry], now=now))[0])
+
+    def _judged(self, entry: MemoryEntry) -> MemoryEntry:
+        return entry.with_authority(self.policy.memory.origins.authority)
 
     async def _current(self, agent_id: str, memory_id: str) -> MemoryRecord | None:
         """Return what is in the place of a memory: its newest version, or what repeats it word for word."""
@@ -539,11 +545,14 @@ class Memories:
                 "attributes": wanted.attributes,
             }
         )
+        # An edit never raises: what it is made of, the old text and the editor's words, has the least of both.
+        origin = Origin.of((old.origin, current_writer().origin()))
         left_out = {ATTRIBUTES_KEY, *((SEARCH_NOTES_KEY, COMPARED_KEY) if is_new_text else ())}
         extra = {name: value for name, value in record.extra.items() if name not in left_out}
         if is_new_text and (found := record.found_superseded):
             # That the old text replaced them says nothing of the new one.
             extra[SUPERSEDES_KEY] = [each for each in record.supersedes if each not in found]
+        extra[ORIGIN_KEY] = origin.stored()
         if wanted.attributes:
             extra[ATTRIBUTES_KEY] = dict(wanted.attributes)
         return replace(record, entry=entry, vectors=None, extra=extra)

@@ -24,6 +24,7 @@ from memcore.models.memory import (
     MemoryStoreRequest,
     within_range,
 )
+from memcore.models.origin import OWN, Origin
 
 #: The key of a lesson's ``extra`` under which stands what was decided about it (memcore.procedural), and the field in
 #: there that no lesson lacks; only workers write it.
@@ -59,6 +60,9 @@ SEARCH_NOTES_KEY = "search_notes"
 
 #: What a memory was compared with older ones ``by``: model and prompt; and which it ``superseded`` by that.
 COMPARED_KEY = "compared"
+
+#: By which channels a memory came (memcore.models.origin); it is written once, and never changed.
+ORIGIN_KEY = "origin"
 
 #: Of a memory of a session, its place among those of the session: 0, 1 and so on, as they were stored.
 SEQUENCE_KEY = "sequence"
@@ -124,7 +128,9 @@ class MemoryRecord:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known: dict[str, Any] = {}
+        origin = Origin.read(self.extra.get(ORIGIN_KEY))
+        is_new = origin is not None and origin is not self.entry.origin
+        known: dict[str, Any] = {"origin": origin} if is_new else {}
         if COVERS_UNTIL_KEY in self.extra:
             known["covers_until"] = self._covers_until()
         if isinstance(validity := self.extra.get(VALIDITY_KEY), Mapping):
@@ -154,11 +160,14 @@ class MemoryRecord:
         *,
         created_at: datetime,
         lineage: Lineage = Lineage(),  # it is frozen
+        origin: Origin = OWN,
     ) -> Self:
         """Return the record of what was asked to be stored. Raises ValidationError."""
         fields = {name: value for name, value in request if name in MemoryEntry.model_fields}
         validity = {"from": request.valid_from, "until": request.valid_until}
-        extra: dict[str, Any] = {}
+        extra: dict[str, Any] = {ORIGIN_KEY: origin.stored()}
+        # As it is read: then the record needs no copy of the entry.
+        fields["origin"] = Origin.read(extra[ORIGIN_KEY])
         if known := {name: at.timestamp() for name, at in validity.items() if at is not None}:
             extra[VALIDITY_KEY] = known
         if request.supersedes:

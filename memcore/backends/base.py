@@ -22,6 +22,7 @@ from memcore.models.memory import (
     memory_ids,
     require_new_agent_id,
 )
+from memcore.models.origin import current_writer
 from memcore.records import MemoryRecord, Where
 
 
@@ -40,6 +41,7 @@ def fresh_record(
     """
     if id_of is ids.fact_id and request.supersedes:
         raise MemoryInputError("supersedes", "is for an agent's own memories; retract what a publication replaces")
+    origin = current_writer().origin(request.channel)
     memory_id = id_of(
         company=company,
         agent_id=require_new_agent_id(agent_id),
@@ -47,10 +49,10 @@ def fresh_record(
         namespace=request.namespace,
         content=request.content,
         source=request.metadata.source,
-        holding=request.holding,
+        holding=(*request.holding, *origin.part_of_id),
     )
     try:
-        return MemoryRecord.of(memory_id, agent_id, request, created_at=now)
+        return MemoryRecord.of(memory_id, agent_id, request, created_at=now, origin=origin)
     except ValidationError as error:
         raise MemoryInputError.of(error) from error
 

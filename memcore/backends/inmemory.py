@@ -29,6 +29,7 @@ from memcore.models.memory import (
     require_ids,
     require_owner_id,
 )
+from memcore.models.origin import came_through
 from memcore.records import SUCCESSION_KEY, ArchivedCopy, Facet, MemoryRecord, Page, SearchNotes, Where
 
 
@@ -76,6 +77,7 @@ def is_hit(query: MemoryQuery, entry: MemoryEntry, now: datetime) -> bool:
         and (query.until is None or entry.created_at < query.until)
         and (query.as_of is None or entry.holds_at(query.as_of))
         and has_attributes(entry.attributes, query.attributes)
+        and not came_through(entry.origin, query.hidden_channels)
     )
 
 

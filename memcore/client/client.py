@@ -72,6 +72,7 @@ from memcore.models.base import naming_fields
 from memcore.models.execution import ExecutionTrace
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import AgentId, Key, KnownAgentId, MemoryStoreRequest, require_text
+from memcore.models.origin import Origin, current_writer
 from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
 from memcore.telemetry.tracing import Attribute, Attributes
@@ -242,8 +243,15 @@ class MemoryClient:
         now = self._clock()
         made = (checked(ImportRecord, each, name=at, prefix=at) for at, each in _named("records", records))
         dated = (each.dated(now) for each in made)
+        writer = current_writer()
         items = [
-            self._build_payload(each.agent_id, each.request(), created_at=each.created_at, scope=each.scope())
+            self._build_payload(
+                each.agent_id,
+                each.request(),
+                created_at=each.created_at,
+                scope=each.scope(),
+                origin=each.stamped(writer),
+            )
             for each in dated
         ]
         return self._send_items(items, queue=Queue.STORE_BULK, track=track)
@@ -557,9 +565,17 @@ class MemoryClient:
         created_at: datetime | None = None,
         scope: Scope | Mapping[str, Any] | None = None,
         sent_at: datetime | None = None,
+        origin: Origin | None = None,
     ) -> StoreItem:
-        now = sent_at or self._clock()
-        item = build_payload(agent_id, request, company=self._company, sent_at=now, created_at=created_at, scope=scope)
+        item = build_payload(
+            agent_id,
+            request,
+            company=self._company,
+            sent_at=sent_at or self._clock(),
+            created_at=created_at,
+            scope=scope,
+            origin=origin,
+        )
         if self._levels is not None:
             self._levels.check(item)
         return item

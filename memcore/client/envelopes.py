@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Required, TypedDict, TypeVar, Unpack
 
 from pydantic import TypeAdapter
 
@@ -60,6 +60,7 @@ from memcore.models.memory import (
     refusal,
     require_past,
 )
+from memcore.models.origin import Channel, Origin, Writer, current_writer
 
 if TYPE_CHECKING:
     from memcore.config.settings import Settings
@@ -104,7 +105,10 @@ class ImportRecord(MemoryStoreRequest):
 
     Attributes:
         id: the id that it had where it comes from, by which others of the file may name it in ``supersedes``.
+        origin: by which channels it came there; what the writer may not claim becomes an import's too.
     """
+
+    added: ClassVar = MemoryStoreRequest.added | {"origin"}
 
     id: Key | None = None
     agent_id: AgentId
@@ -112,6 +116,7 @@ class ImportRecord(MemoryStoreRequest):
     session_id: Key | None = None
     project_id: Key | None = None
     task_id: Key | None = None
+    origin: Origin | None = None
 
     def dated(self, now: datetime) -> "ImportRecord":
         """Return the record with a creation time, its own or else this one; MemoryInputError when it expires before."""
@@ -126,6 +131,10 @@ class ImportRecord(MemoryStoreRequest):
         return MemoryStoreRequest.model_construct(
             **{name: getattr(self, name) for name in MemoryStoreRequest.model_fields}
         )
+
+    def stamped(self, writer: Writer) -> Origin:
+        """Return the origin that it has once this writer has imported it. Raises MemoryChannelError."""
+        return writer.imported(self.origin) if self.channel is None else writer.origin(self.channel)
 
     def scope(self) -> Scope:
         """Return the session, project and task it was made in."""
@@ -156,8 +165,14 @@ def build_payload(
     sent_at: datetime,
     created_at: datetime | None = None,
     scope: Scope | Mapping[str, Any] | None = None,
+    origin: Origin | None = None,
 ) -> StoreItem:
-    """Return the memory in its envelope, with its deterministic id; raises MemoryInputError, as all builders here."""
+    """Return the memory in its envelope, with its deterministic id; raises MemoryInputError, as all builders here.
+
+    Its origin is that of the current writer, or the given one of an import. Raises MemoryChannelError for a channel
+    that the writer may not claim.
+    """
+    origin = current_writer().origin(request.channel) if origin is None else origin
     ends_with = checked_scope(scope).model_dump()
     with naming_fields(name="agent_id"):
         # An envelope may hold the canary's memory, too; no caller sends one.
@@ -166,9 +181,11 @@ def build_payload(
         item = StoreItem(
             id=UNNAMED,
             agent_id=agent_id,
-            request=request,
+            request=request.model_copy(update={"channel": None}) if request.channel is not None else request,
             created_at=created_at or sent_at,
             sent_at=sent_at,
+            # An older worker takes no job that names one.
+            origin=None if origin.is_own else origin,
             **ends_with,
         )
     # A version of a keyed memory is one by its time, too: a value that comes back is no redelivery of the first.
@@ -181,7 +198,7 @@ def build_payload(
         namespace=request.namespace,
         content=request.content,
         source=request.metadata.source,
-        holding=(*request.holding, *version),
+        holding=(*request.holding, *version, *origin.part_of_id),
     )
     return item.model_copy(update={"id": memory_id})
 
@@ -215,10 +232,12 @@ def portions(items: Iterable[Item], *, size: Callable[[Item], int], most: int, m
 def store_jobs(company: str, items: Iterable[StoreItem], *, queue: Queue) -> Iterator[OutgoingJob]:
     """Cut the items into jobs whose payloads keep the limits on count and bytes; the order stays."""
     # The size of the JSON counts, and its comma: it includes tags, and a control character takes six bytes.
-    texts = ((item.agent_id, item.model_dump_json()) for item in items)
+    texts = ((item.agent_id, item.model_dump_json(), item.origin is not None) for item in items)
     room = MAX_PAYLOAD_BYTES - _FRAME_BYTES
     for batch in portions(texts, size=lambda text: len(text[1].encode()) + 1, most=MAX_STORE_ITEMS, most_size=room):
-        payload = f'{{"version":1,"company":{json.dumps(company)},"items":[{",".join(text for _, text in batch)}]}}'
+        version = 5 if any(has_origin for _, _, has_origin in batch) else 1
+        texts_of = ",".join(text for _, text, _ in batch)
+        payload = f'{{"version":{version},"company":{json.dumps(company)},"items":[{texts_of}]}}'
         yield OutgoingJob(
             job_id=ids.new_id(),
             queue=str(queue),
@@ -237,7 +256,11 @@ def build_trace_payload(
     now: datetime,
     scope: Scope | Mapping[str, Any] | None = None,
 ) -> DistillPayload:
-    """Return the trace in its envelope, with its deterministic id; its task is its own, not the scope's."""
+    """Return the trace in its envelope, with its deterministic id; its task is its own, not the scope's.
+
+    Raises MemoryChannelError for a key that may claim less than an agent's: memories and lessons come of a trace.
+    """
+    current_writer().origin(Channel.AGENT)
     ends_with = checked_scope(scope).model_dump(exclude={"task_id"})
     trace = checked(ExecutionTrace, trace, name="trace", prefix="trace")
     with naming_fields():
@@ -294,7 +317,11 @@ class TurnFields(TypedDict, total=False):
 
 
 def build_turn_payload(agent_id: str, *, company: str, now: datetime, **turn: Unpack[TurnFields]) -> TurnPayload:
-    """Return the turn in its envelope; its id is made of its name, or else of its time and its texts."""
+    """Return the turn in its envelope; its id is made of its name, or else of its time and its texts.
+
+    Raises MemoryChannelError for a key that may claim less than an agent's, who says what a person said.
+    """
+    current_writer().origin(Channel.AGENT)
     for missing in sorted(TurnFields.__required_keys__ - turn.keys()):
         raise MemoryInputError(missing, "is missing")
     for unknown in turn.keys() - TurnFields.__annotations__.keys():
@@ -414,7 +441,8 @@ class ExperienceFields(TypedDict, total=False):
 def build_experience_payload(
     agent_id: str, fields: ExperienceFields, *, company: str, now: datetime
 ) -> ExperiencePayload:
-    """Return the experience in its envelope, tagged, with its deterministic id."""
+    """Return the experience in its envelope, tagged, with its deterministic id; MemoryChannelError as a trace's."""
+    current_writer().origin(Channel.AGENT)
     for name in fields.keys() - ExperienceFields.__annotations__.keys():
         raise MemoryInputError(name, "is not a known field")
     for name in ExperienceFields.__required_keys__ - fields.keys():

@@ -14,6 +14,7 @@ from memcore.config.maintenance import ConsolidationConfig, RecordsConfig, Reten
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.models.base import MAX_DAYS, DataPath, Frozen, NotBlankStr, ReadOnlyMap, ReadOnlyMapping
 from memcore.models.memory import ConsolidationInterval, MemoryLevel, NotBlankText
+from memcore.models.origin import AUTHORITIES, Authority, Channel
 
 
 class MemoryOptionsConfig(Frozen):
@@ -202,6 +203,23 @@ class EmbedderOverrideConfig(Frozen):
         return self
 
 
+class OriginsConfig(Frozen):
+    """Say how far memories are trusted by the channels they came through.
+
+    Attributes:
+        authority: by channel (``person``, ``operator``, ``agent``, ``tool``, ``document``, ``peer``, ``import``,
+            ``unknown``): ``instruct``, ``inform``, ``reference`` or ``quarantined``. A channel that is left out keeps
+            its default; a memory of several channels has the least.
+    """
+
+    authority: ReadOnlyMapping[Channel, Authority] = AUTHORITIES
+
+    @field_validator("authority")
+    @classmethod
+    def _every_channel(cls, given: Mapping[Channel, Authority]) -> ReadOnlyMap[Channel, Authority]:
+        return ReadOnlyMap({**AUTHORITIES, **given})
+
+
 class CompanyMemoryConfig(Frozen):
     """Configure the memories of a company's agents.
 
@@ -222,6 +240,7 @@ class CompanyMemoryConfig(Frozen):
         fine_tune: where the stages of a fine-tune run.
         conversation: what is kept of what people say.
         records: for how long it is known what happened.
+        origins: how far memories are trusted by where they came from.
     """
 
     backend: Literal["mem0", "composite", "inmemory"] = "mem0"
@@ -239,6 +258,7 @@ class CompanyMemoryConfig(Frozen):
     fine_tune: FineTuneExecutionConfig = FineTuneExecutionConfig()
     conversation: ConversationConfig = ConversationConfig()
     records: RecordsConfig = RecordsConfig()
+    origins: OriginsConfig = OriginsConfig()
 
     @property
     def backends(self) -> Mapping[str, str]:

@@ -187,6 +187,7 @@ class Import:
             record.content,
             record.metadata.source or "",
             *record.holding,
+            *(() if record.origin is None else record.origin.part_of_id),
         )
         digest = hashlib.blake2b("\0".join(f"{len(part)}:{part}" for part in parts).encode(), digest_size=16).digest()
         if not self._seen.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (digest, record.id)).rowcount:

@@ -510,6 +510,7 @@ api_keys = _table(
     Column("verbs", json_document(), nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     *_optional(UtcDateTime, "revoked_at", "last_used_at"),
+    *_optional(String, "channel"),
     Index("api_keys_of_company", "company", "created_at"),
 )
 

@@ -38,6 +38,7 @@ from memcore.llm.changes import (
 )
 from memcore.llm.protocol import Attribution, CompletionRequest, Model
 from memcore.llm.structured import ask_structured
+from memcore.models import origin
 from memcore.models.answers import Shown
 from memcore.models.execution import prompt
 from memcore.models.memory import (
@@ -51,6 +52,7 @@ from memcore.models.memory import (
     MemoryEntry,
     MemoryQuery,
 )
+from memcore.models.origin import AUTHORITIES, Authority, Channel
 from memcore.records import COMPARED_KEY, MemoryRecord, Where
 from memcore.telemetry.events import Event
 
@@ -126,6 +128,7 @@ class ChangesService:
     model: Model | None
     default_model: str | None
     core_tag: str = CORE_TAG
+    authorities: Mapping[Channel, Authority] = AUTHORITIES
     clock: Clock = utc_now
     monotonic: Callable[[], float] = time.monotonic
 
@@ -141,6 +144,7 @@ class ChangesService:
             model=context.model,
             default_model=context.settings.llm(memory.llm).model,
             core_tag=memory.retrieval.self_editing.core_memory_tag,
+            authorities=memory.origins.authority,
             clock=context.clock,
         )
 
@@ -265,6 +269,7 @@ class ChangesService:
     async def verdict(self, model: Model, old: MemoryEntry, new: MemoryEntry) -> Verdict | None:
         """Return what holds of a pair; None where the model did not answer."""
         is_possible = may_be_replaced(old, new, kept_tags=[self.core_tag])
+        is_possible = is_possible and origin.may_replace(new.origin, old.origin, self.authorities)
         ask = partial(self._asked, model, old, new)
         return await agreed(ask, old.content, new.content, is_possible=is_possible)
 

@@ -37,6 +37,7 @@ from memcore.models.memory import (
     MemoryEntry,
     MemoryLevel,
 )
+from memcore.models.origin import AUTHORITIES, Authority, Channel
 from memcore.records import MemoryRecord, Scope, Where
 
 _NO_OVERRIDES: Mapping[MemoryCategory, int] = MappingProxyType({})
@@ -173,6 +174,7 @@ class AgentSnapshot:
         protected_by_undo: ids that an undo has just brought back; no step touches them.
         ended_scopes: sessions and projects that have ended; a plan counts their memories, and pruned ones, as gone.
         core_tag: the tag of core memories, by the policy.
+        authorities: the authority of each channel, by the policy.
     """
 
     company: str
@@ -187,6 +189,7 @@ class AgentSnapshot:
     ended_scopes: EndedScopes = EndedScopes()
     pruned: frozenset[str] = frozenset()
     core_tag: str = CORE_TAG
+    authorities: Mapping[Channel, Authority] = AUTHORITIES
 
     @cached_property
     def unmerged_tags(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -53,6 +53,7 @@ from memcore.maintenance.retention import apply_end, apply_pruning, apply_remova
 from memcore.maintenance.rules import AgentSnapshot, EffectivePolicy, Timeouts
 from memcore.maintenance.undo import apply_restore, apply_undo, run_counts
 from memcore.models.memory import MemoryLevel
+from memcore.models.origin import AUTHORITIES, Authority, Channel
 from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
 from memcore.telemetry.tracing import Attribute
@@ -70,6 +71,7 @@ class MaintenanceService:
     Args:
         level: how long memories live unless an agent has a level of its own.
         retrieval: how the agents' prompts are made; the gate makes its own alike.
+        authorities: the authority of each channel; memories of several are not merged with one another.
         has_model: whether a language model is connected to the workers that ask one; runs themselves never do.
         value: the value of a memory when an agent has too many; left out, the installed rule or the shipped one.
     """
@@ -83,6 +85,7 @@ class MaintenanceService:
     timeouts: Timeouts = Timeouts()  # noqa: RUF009  # a frozen value
     pruning: PruningConfig | None = None
     retrieval: MemoryRetrievalConfig = MemoryRetrievalConfig()  # noqa: RUF009  # a frozen value
+    authorities: Mapping[Channel, Authority] = AUTHORITIES
     clock: Clock = utc_now
     has_model: bool = False
     build_strategy: StrategyBuilder = build_consolidation_strategy
@@ -119,6 +122,7 @@ class MaintenanceService:
             timeouts=Timeouts.of(memory.options),
             pruning=memory.procedural.pruning if memory.procedural.enabled else None,
             retrieval=memory.retrieval,
+            authorities=memory.origins.authority,
             has_model=has_model,
             clock=clock,
         )
@@ -487,6 +491,7 @@ class MaintenanceService:
             protected_by_undo=self.ledger.journal.protected_by_undo(self.company, agent_id),
             pruning=self.pruning,
             core_tag=self.retrieval.self_editing.core_memory_tag,
+            authorities=self.authorities,
         )
 
 

@@ -41,6 +41,8 @@ class StoreFields(TypedDict, total=False):
         task_id: the task it was made in; working memories end with it.
         key: your own name for it in its namespace; stored again under it, a memory is a new version.
         attributes: your own fields, any JSON of at most 8 KiB.
+        channel: by which way the text came: ``person``, ``operator``, ``agent`` (when left out), ``tool``,
+            ``document``, ``peer`` or ``import``; at most what your key may claim.
     """
 
     category: str
@@ -57,6 +59,7 @@ class StoreFields(TypedDict, total=False):
     task_id: str | None
     key: str | None
     attributes: Mapping[str, Any]
+    channel: str | None
 
 
 class AskFields(TypedDict, total=False):
@@ -92,6 +95,7 @@ class SearchFields(TypedDict, total=False):
         standing: ``strong``, ``weak`` (the default: at most three weak ones where none is strong) or ``any``.
         explain: whether each memory says why it is shown, in ``why``.
         attributes: values that attributes must have, each by its path, as in ``origin.channel``.
+        min_authority: least authority: ``instruct``, ``inform``, ``reference`` (when left out) or ``quarantined``.
         limit: most memories, 1 to 1000; 10 when left out; fewer where fewer earn their place.
     """
 
@@ -108,6 +112,7 @@ class SearchFields(TypedDict, total=False):
     standing: str | None
     explain: bool
     attributes: Mapping[str, Any]
+    min_authority: str | None
     limit: int
 
 

@@ -102,14 +102,17 @@ class Opened:
         require_text(memory_id, field="memory_id")
         if self.memories is not None:
             return await self.memories.get(agent_id, memory_id)
-        return await self.backend.get(agent_id, memory_id)
+        found = await self.backend.get(agent_id, memory_id)
+        return None if found is None else found.with_authority(self.parts.policy.memory.origins.authority)
 
     @reading
     async def search(self, agent_id: str, query: "MemoryQuery") -> "tuple[MemoryEntry, ...]":
         """Return what the store finds, and keep the question where the policy says so."""
         about = {Attribute.OPERATION: SEARCH, Attribute.STORE: self.parts.company, Attribute.AGENT: agent_id}
         with tracing.trace(SEARCH, about, kind="client") as step:
-            found = await self.backend.retrieve(require_agent_id(agent_id), query)
+            authorities = self.parts.policy.memory.origins.authority
+            found = await self.backend.retrieve(require_agent_id(agent_id), query.under(authorities))
+            found = tuple(each.with_authority(authorities) for each in found)
             step.set({Attribute.MEMORIES: len(found)})
         if query.text is not None and self.keeps_queries:
             from memcore.retrieval.protocol import Degrading, Source  # noqa: PLC0415  # see Reader

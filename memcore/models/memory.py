@@ -26,6 +26,7 @@ from memcore.errors import MemoryInputError
 from memcore.models.answers import MemoryScores, MemoryWhy, Shown, Standing
 from memcore.models.attributes import AttributeFilter, Attributes, canonical_json, no_attributes
 from memcore.models.base import UNSEEN, Frozen, Grown, NotBlankStr
+from memcore.models.origin import Authority, Channel, Origin, authority, channels_below
 
 #: The tag of every tier 1 experience.
 DETAILED_TAG = "detailed_experience"
@@ -337,9 +338,10 @@ class MemoryStoreRequest(Grown):
             and the version before is journaled. A keyed memory is never merged with others.
         attributes: the caller's own fields, any JSON of at most 8 KiB, integers of at most 64 bits; searches filter by
             them.
+        channel: by which way the text came, at most what the writer may claim; None for an agent's own words.
     """
 
-    added: ClassVar = frozenset({"valid_from", "valid_until", "supersedes", "key", "attributes"})
+    added: ClassVar = frozenset({"valid_from", "valid_until", "supersedes", "key", "attributes", "channel"})
 
     category: MemoryCategory
     namespace: Key = "default"
@@ -351,6 +353,7 @@ class MemoryStoreRequest(Grown):
     supersedes: tuple[NotBlankStr, ...] = Field(default=(), max_length=MAX_SUPERSEDED)
     key: Key | None = None
     attributes: Attributes = Field(default_factory=no_attributes)
+    channel: Channel | None = None
 
     @field_validator("supersedes")
     @classmethod
@@ -395,6 +398,8 @@ class MemoryEntry(Frozen):
         stated_at: when it was stored last, word for word, where that was not only once.
         key, attributes: what its caller gave.
         session_id: the session that it was stored in.
+        origin: by which channels it came; None for one that an older release stored.
+        authority: how far it may be trusted, by the policy; None where nobody has looked.
         search_notes: other words by which it is found too; they are no part of what it says.
     """
 
@@ -420,7 +425,13 @@ class MemoryEntry(Frozen):
     key: str | None = Field(default=None, exclude=True)
     attributes: Mapping[str, Any] = Field(default_factory=no_attributes, exclude=True)
     session_id: str | None = Field(default=None, exclude=True)
+    origin: Origin | None = Field(default=None, exclude=True)
+    authority: Authority | None = Field(default=None, exclude=True)
     search_notes: tuple[str, ...] = Field(default=(), exclude=True, repr=False)
+
+    def with_authority(self, policy: Mapping[Channel, Authority]) -> "MemoryEntry":
+        """Return the entry with the authority that a policy gives its channels."""
+        return self.model_copy(update={"authority": authority(self.origin, policy)})
 
     def known_at(self, at: datetime | None) -> "MemoryEntry":
         """Return the entry as it was at a time: not yet replaced or stated again. As it is for None."""
@@ -485,6 +496,9 @@ class MemoryQuery(Frozen):
         time_zone: the asker's, such as ``Europe/Berlin``: in it "yesterday" and "in May" begin and end. None leaves it
             to the policy (``memory.retrieval.time_zone``).
         attributes: values that attributes must have, each by its path, as in ``origin.channel``; in a list, one of it.
+        min_authority: the least authority of a memory that is returned; ``reference`` where nothing is said, so that
+            what is in quarantine is returned to those alone who ask for it.
+        hidden_channels: what came through any of these is left out, too.
         limit: the most that is returned, 1 to 1000; fewer are where fewer earn their place.
     """
 
@@ -503,6 +517,13 @@ class MemoryQuery(Frozen):
     as_of: BoundedTime | None = None
     time_zone: TimeZone | None = None
     attributes: AttributeFilter = Field(default_factory=no_attributes)
+    min_authority: Authority | None = None
+    hidden_channels: frozenset[Channel] = frozenset()
+
+    def under(self, policy: Mapping[Channel, Authority]) -> "MemoryQuery":
+        """Return the query with the channels hidden whose authority is too small by a policy."""
+        hidden = self.hidden_channels | channels_below(self.min_authority or Authority.REFERENCE, policy)
+        return self.model_copy(update={"hidden_channels": hidden}) if hidden else self
 
     @model_validator(mode="after")
     def _ordered_range(self) -> Self:

@@ -25,7 +25,7 @@ from memcore.models.memory import (
     propagated_tag,
 )
 from memcore.procedural.records import SUCCESS_TAG, ProceduralMemoryScope, proposal_of
-from memcore.records import LESSON_KEY, MemoryRecord, Where
+from memcore.records import LESSON_KEY, ORIGIN_KEY, MemoryRecord, Where
 from memcore.telemetry.events import Event
 
 
@@ -52,7 +52,8 @@ def copy_of(record: MemoryRecord, *, company: str, target: str, scope: Procedura
     )
     copy = fresh_record(target, request, company=company, now=entry.created_at)
     decided = {**record.extra[LESSON_KEY], "scope": str(scope), "application_count": 0, "last_applied_at": None}
-    return replace(copy, extra={LESSON_KEY: decided})
+    origin = {} if entry.origin is None else {ORIGIN_KEY: entry.origin.stored()}
+    return replace(copy, extra={**origin, LESSON_KEY: decided})
 
 
 #: Most lessons of one agent that one run copies, the oldest first; the others wait for the next run.

@@ -260,7 +260,7 @@ def record_of(
     request = MemoryStoreRequest(category=MemoryCategory.PROCEDURAL, content=written(proposal), metadata=metadata)
     record = fresh_record(agent_id, request, company=company, now=created_at)
     decided = proposal.model_dump(mode="json", include=set(_DECIDED_FIELDS))
-    return replace(record, lineage=Lineage(task_id=task_id), extra={LESSON_KEY: decided})
+    return replace(record, lineage=Lineage(task_id=task_id), extra={**record.extra, LESSON_KEY: decided})
 
 
 def proposal_of(record: MemoryRecord) -> ProceduralMemoryProposal | None:

@@ -57,6 +57,8 @@ def _is_nearly(one: _Shown, other: _Shown) -> bool:
     # What has no terms is like nothing.
     if not 0 < least <= min(len(one.terms), len(other.terms)) or one.memory.is_shared is not other.memory.is_shared:
         return False
+    if one.memory.is_reference is not other.memory.is_reference:
+        return False
     return len(one.terms & other.terms) >= least and not one.memory.is_fact and not other.memory.is_fact
 
 

@@ -6,7 +6,7 @@ Prompts and tools go the same way here, so that a tool ranks, filters and packs 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -20,8 +20,9 @@ from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
 from memcore.models.execution import ChatMessage, MessageRole
 from memcore.models.memory import MemoryCategory, MemoryQuery
+from memcore.models.origin import AUTHORITIES, Authority, Channel, authority
 from memcore.retrieval.filters import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
-from memcore.retrieval.formatting import fit
+from memcore.retrieval.formatting import fit, reference_tokens
 from memcore.retrieval.near_equals import varied
 from memcore.retrieval.packing import fit_parts, sure_slots
 from memcore.retrieval.passages import PassageMatcher
@@ -100,6 +101,7 @@ class PipelineParts(TypedDict, total=False):
     use_recorder: UseRecorder | None
     query_recorder: QueryRecorder | None
     clock: Clock
+    authorities: Mapping[Channel, Authority]
 
 
 def parts_of(
@@ -122,6 +124,7 @@ def parts_of(
         use_recorder=use_recorder,
         query_recorder=query_recorder,
         clock=clock,
+        authorities=policy.memory.origins.authority,
     )
 
 
@@ -162,6 +165,7 @@ class MemoryPipeline:
         use_recorder: UseRecorder | None = None,
         query_recorder: QueryRecorder | None = None,
         clock: Clock = utc_now,
+        authorities: Mapping[Channel, Authority] = AUTHORITIES,
     ) -> None:
         if config.retriever == "hierarchical" and hierarchical_retriever is None:
             raise MemoryConfigError("memory.retrieval.retriever: hierarchical needs a hierarchical_retriever")
@@ -189,6 +193,7 @@ class MemoryPipeline:
         self._use_recorder = use_recorder
         self._query_recorder = query_recorder if config.record_queries else None
         self._clock = clock
+        self._authorities = authorities
 
     @property
     def estimator(self) -> TokenEstimator:
@@ -240,14 +245,14 @@ class MemoryPipeline:
         """Return what a flat search ranks best, unfiltered: ``limit`` of own and of shared ones; never raises."""
         with Degrading(Source.PIPELINE, agent_id):
             ranked = surer_first(await self._searched(agent_id, query_text, categories, pool=limit))
-            return self._pooled(ranked, pool=limit)
+            return self._pooled(self._trusted(ranked), pool=limit)
         return ()
 
     def shown(self, agent_id: str, memories: tuple[ScoredMemory, ...]) -> tuple[ScoredMemory, ...]:
         """Return the memories that the agent may be shown; a filter that fails lets nothing through."""
         # Fails closed: what a broken filter would have held back must not reach a prompt.
         with Degrading(Source.FILTER, agent_id):
-            return self._filter.filter_for_injection(memories)
+            return self._filter.filter_for_injection(self._trusted(memories))
         return ()
 
     async def fitting(
@@ -260,6 +265,7 @@ class MemoryPipeline:
         limit: int | None = None,
     ) -> tuple[ScoredMemory, ...]:
         """Return what fits of the memories chosen: leading policies, the agent's own, then the shared ones."""
+        token_budget -= reference_tokens([*leading, *chosen], estimator=self._estimator)
         own, shared = await asyncio.to_thread(
             fit_parts,
             [each for each in chosen if not each.is_shared],
@@ -283,7 +289,12 @@ class MemoryPipeline:
         """
         if await asyncio.to_thread(asked_range, query_text, self._clock()) is not None:
             return tuple(fitting)
-        ordered = await asyncio.to_thread(by_subject, query_text, fitting)
+        ordered: list[ScoredMemory] = []
+        # Apart: the last of a subject is right, and somebody else's words are not for that they came last.
+        for is_reference in (False, True):
+            alike = [each for each in fitting if each.is_reference is is_reference]
+            ordered += await asyncio.to_thread(by_subject, query_text, alike)
+        token_budget -= reference_tokens(ordered, estimator=self._estimator)
         return marked_within(ordered, estimator=self._estimator, token_budget=token_budget)
 
     def note_use(self, agent_id: str, query_text: str | None, injected: Sequence[ScoredMemory]) -> None:
@@ -337,10 +348,21 @@ class MemoryPipeline:
         time_zone: str | None,
     ) -> tuple[ScoredMemory, ...]:
         if self._hierarchical is None:
-            return await self._searched(agent_id, query_text, categories, pool=pool, time_zone=time_zone)
+            return self._trusted(await self._searched(agent_id, query_text, categories, pool=pool, time_zone=time_zone))
         with Degrading(Source.HIERARCHICAL, agent_id):
-            return await self._hierarchical.retrieve(agent_id, query_text, limit=pool, categories=categories)
+            return self._trusted(
+                await self._hierarchical.retrieve(agent_id, query_text, limit=pool, categories=categories)
+            )
         return ()
+
+    def _trusted(self, memories: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
+        """Return the memories with the authority of each, without those in quarantine."""
+        found: list[ScoredMemory] = []
+        for each in memories:
+            known = authority(each.entry.origin, self._authorities)
+            if known is not Authority.QUARANTINED:
+                found.append(each if each.authority is known else each.model_copy(update={"authority": known}))
+        return tuple(found)
 
     async def _searched(
         self,

@@ -21,6 +21,7 @@ from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, ToolDefinition
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.models.organization import OrgFactAuthor
+from memcore.models.origin import Authority
 from memcore.telemetry.events import Event
 
 
@@ -56,6 +57,7 @@ class ScoredMemory(Frozen):
         is_part: whether the content is a part of the memory, with marks where the rest was left out.
         count: of how many memories that say the same it is the one that is shown.
         counted_days: the days of those counted, where they only say nearly the same.
+        authority: how far it may be trusted; what is of ``reference`` is shown apart.
         place_in_subject: its place by date, from 1, among the ``subject_size`` shown memories about one subject.
     """
 
@@ -73,6 +75,12 @@ class ScoredMemory(Frozen):
     place_in_subject: int = Field(default=1, ge=1)
     subject_size: int = Field(default=1, ge=1)
     scoring_strategy: FusionStrategy | None = None
+    authority: Authority = Authority.INFORM
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is somebody else's words, which never stand for what was told, or hide it."""
+        return not self.authority.reaches(Authority.INFORM)
 
     @property
     def shown_score(self) -> float:

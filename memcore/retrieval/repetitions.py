@@ -290,9 +290,10 @@ def collapsed(memories: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
     """Return a prompt's memories in their order; of those that say the same one, with their number.
 
     An agent's own stays before a shared one, else the newest; it has the best place and score of them. One that says
-    a little more than a newer one stays beside it. Facts of the organisation are not compared.
+    a little more than a newer one stays beside it. Facts of the organisation are not compared, and somebody else's
+    words neither hide what was told nor count for it.
     """
-    near = _maybe_repeated({place: each.entry.content for place, each in enumerate(memories) if not each.is_fact})
+    near = _near_repeated(memories, is_reference=False) | _near_repeated(memories, is_reference=True)
     if not near:
         return tuple(memories)
     texts = {place: memories[place].entry.content for place in {*near, *chain(*near.values())}}
@@ -328,6 +329,16 @@ def collapsed(memories: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
         if kept in alike
         else memories[kept]
         for kept, score in scores.items()
+    )
+
+
+def _near_repeated(memories: Sequence[ScoredMemory], *, is_reference: bool) -> dict[int, frozenset[int]]:
+    return _maybe_repeated(
+        {
+            place: each.entry.content
+            for place, each in enumerate(memories)
+            if not each.is_fact and each.is_reference is is_reference
+        }
     )
 
 

@@ -67,7 +67,9 @@ class MemoryOperations:
     @reading
     async def search(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return the agent's memories that match by meaning and by words, best first. Raises MemoryRetrievalError."""
-        return await (await self._resources.backend()).retrieve(require_agent_id(agent_id), query)
+        authorities = self._resources.policy.memory.origins.authority
+        found = await (await self._resources.backend()).retrieve(require_agent_id(agent_id), query.under(authorities))
+        return tuple(each.with_authority(authorities) for each in found)
 
     get = of_kept(Memories.get)
     get_by_key = of_kept(Memories.get_by_key)

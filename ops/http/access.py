@@ -19,6 +19,7 @@ from memcore.deadline.limits import limited_parts
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.access.keys import ApiKey, ApiKeys, Verb
 from memcore.models.memory import MAX_KEY_CHARS, require_agent_id
+from memcore.models.origin import ENGINE, Writer, writing_as
 from ops.http.limits import RateLimiter
 from ops.http.problems import (
     MemoryForbiddenError,
@@ -58,6 +59,7 @@ class Caller:
     Attributes:
         name: the key's name; the audit names it as the actor.
         agents: None for every agent of the company.
+        writer: whose is what it writes.
     """
 
     key_id: str
@@ -65,11 +67,19 @@ class Caller:
     company: str
     agents: frozenset[str] | None
     verbs: frozenset[Verb]
+    writer: Writer
 
     @classmethod
     def of(cls, key: ApiKey) -> "Caller":
         """Return the caller of a key."""
-        return cls(key_id=key.key_id, name=key.name, company=key.company, agents=key.agents, verbs=key.verbs)
+        return cls(
+            key_id=key.key_id,
+            name=key.name,
+            company=key.company,
+            agents=key.agents,
+            verbs=key.verbs,
+            writer=key.writer,
+        )
 
     def sees(self, agent_id: str | None) -> bool:
         """Return whether the key is for an agent; for None, whether it is for all of its company."""
@@ -105,7 +115,10 @@ class Callers:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._keys = keys
-        self._anyone = Caller(key_id=NO_KEY, name=NO_KEY, company=company, agents=None, verbs=frozenset(Verb))
+        # Without keys everybody is a process of this machine, as an engine is.
+        self._anyone = Caller(
+            key_id=NO_KEY, name=NO_KEY, company=company, agents=None, verbs=frozenset(Verb), writer=ENGINE
+        )
         self._limiter = limiter
         self._clock = clock
         self._monotonic = monotonic
@@ -206,11 +219,14 @@ class Authenticate:
                 if not self._requires_key:
                     require_loopback(headers.get("host", ""))
                     require_no_other_site(headers)
-                scope["caller"] = await self._caller_of(_sent_key(headers))
+                scope["caller"] = caller = await self._caller_of(_sent_key(headers))
             except MemoryError as error:
                 await problem_response(error)(scope, receive, send)
                 return
-        elif scope["type"] == "websocket":
+            with writing_as(caller.writer):
+                await self._app(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
             # Nothing here speaks it; closed before it is accepted, it is refused.
             await send({"type": "websocket.close", "code": 1008})
             return

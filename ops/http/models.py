@@ -34,6 +34,7 @@ from memcore.models.memory import (
     TimeZone,
 )
 from memcore.models.memory_changes import MemoryVersion
+from memcore.models.origin import Authority, Channel, Origin
 
 #: A name or an id of the caller's.
 Name = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS)]
@@ -52,7 +53,11 @@ MAX_QUERY_CHARS = 65_536
 
 
 class Fields(Frozen):
-    """What a memory has beside its text; what is left out is as in Memory.store."""
+    """What a memory has beside its text; what is left out is as in Memory.store.
+
+    Attributes:
+        channel: by which way the text came, at most what the key may claim: a channel above that is refused with 403.
+    """
 
     category: MemoryCategory = MemoryCategory.SEMANTIC
     namespace: Name = "default"
@@ -65,6 +70,7 @@ class Fields(Frozen):
     supersedes: tuple[Name, ...] = Field(default=(), max_length=MAX_SUPERSEDED)
     key: Name | None = None
     attributes: dict[str, JsonValue] = Field(default_factory=dict)
+    channel: Channel | None = None
 
     def given(self) -> dict[str, Any]:
         """Return the fields that the request gave."""
@@ -133,6 +139,8 @@ class MemoryView(MemoryEntry):
         default_factory=dict
     )
     session_id: str | None = None
+    origin: Origin | None = None
+    authority: Authority | None = None
 
     @classmethod
     def of(cls, entry: MemoryEntry) -> "MemoryView":

@@ -19,6 +19,7 @@ from memcore.errors import (
     BudgetExceededError,
     LeaseLostError,
     MaintenancePausedError,
+    MemoryChannelError,
     MemoryConflictError,
     MemoryConnectionError,
     MemoryEmbeddingError,
@@ -177,8 +178,9 @@ def problem_of(error: BaseException) -> Problem:
     else:
         detail = escaped(str(error)) or type(error).__name__
     limit = error.limit if isinstance(error, BodyTooLargeError) else None
+    refused = error.field if isinstance(error, MemoryChannelError) else None
     part = error.part if isinstance(error, MemoryConnectionError) else None
-    return Problem.of(status, detail, code=code, is_retryable=is_retryable, limit=limit, part=part)
+    return Problem.of(status, detail, code=code, is_retryable=is_retryable, limit=limit, part=part, field=refused)
 
 
 def problem_response(error: BaseException) -> Response:

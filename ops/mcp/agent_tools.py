@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from mcp import types
 
 from memcore.models.execution import ToolDefinition
+from memcore.models.origin import ENGINE, Writer, writing_as
 from memcore.retrieval.strategies.tools import ERROR
 from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive
 from ops.mcp.results import text_result
@@ -40,15 +41,23 @@ class AgentToolset:
         engine: carries out the calls.
         agent_id: whose memories, from the URL or the command line; no argument of a call can name another.
         definitions: the tools that the session may call.
+        writer: whose is what the calls write.
     """
 
     engine: AgentEngine
     agent_id: str
     definitions: tuple[ToolDefinition, ...]
+    writer: Writer = ENGINE
 
     @classmethod
     async def open(
-        cls, engine: AgentEngine, agent_id: str, *, may_read: bool = True, may_write: bool = True
+        cls,
+        engine: AgentEngine,
+        agent_id: str,
+        *,
+        may_read: bool = True,
+        may_write: bool = True,
+        writer: Writer = ENGINE,
     ) -> "AgentToolset":
         """Return the tools that a key of these verbs may call.
 
@@ -57,7 +66,7 @@ class AgentToolset:
         """
         known = await engine.tools(writes=True)
         allowed = tuple(each for each in known if (may_read if each.read_only else may_write))
-        return cls(engine=engine, agent_id=agent_id, definitions=allowed)
+        return cls(engine=engine, agent_id=agent_id, definitions=allowed, writer=writer)
 
     def tools(self) -> tuple[types.Tool, ...]:
         """Return the tools that the session may call."""
@@ -65,7 +74,9 @@ class AgentToolset:
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """Carry out a call; what goes wrong stands in the result, which is marked as an error then."""
-        text = await self.engine.call_tool(self.agent_id, name, arguments, writes=True)
+        # The SDK carries out calls in a task of its own, which knows nothing of the request's writer.
+        with writing_as(self.writer):
+            text = await self.engine.call_tool(self.agent_id, name, arguments, writes=True)
         result = text_result(text)
         # Memories stand in fences, so none of them can begin a result like this.
         return result.model_copy(update={"is_error": True}) if text.startswith(ERROR) else result

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memcore.errors import MemoryConnectionError
+from memcore.models.origin import Channel, Writer, writing_as
 from ops.http.context import ServeContext
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ class LateEndpoints:
             raise MemoryConnectionError("the MCP server is not started")
         if self._serving is None or self._serving.done():
             self._opened = asyncio.get_running_loop().create_future()
-            self._serving = asyncio.create_task(self._serve(self._ended, self._opened), name="mcp")
+            # What names no writer of its own must not write as whoever came first: the task lasts for all requests.
+            with writing_as(Writer(limit=Channel.IMPORT)):
+                self._serving = asyncio.create_task(self._serve(self._ended, self._opened), name="mcp")
         # A caller that goes away must not take the others' answer with it.
         return await asyncio.shield(self._opened)
 

@@ -79,7 +79,11 @@ class McpEndpoints:
                 raise MemoryForbiddenError("the key is not for this agent")
             service = await context.service(caller.company)
             return await agent_tools.AgentToolset.open(
-                service.engine, named, may_read=Verb.READ in caller.verbs, may_write=Verb.WRITE in caller.verbs
+                service.engine,
+                named,
+                may_read=Verb.READ in caller.verbs,
+                may_write=Verb.WRITE in caller.verbs,
+                writer=caller.writer,
             )
 
         async def of_operator(caller: Caller, _agent_id: str | None) -> Toolset:

@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memcore.errors import MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
+from memcore.models.origin import ENGINE, Channel, writing_as
 from ops.http.access import CONSOLE, is_same_origin, require_loopback
 from ops.http.context import ServeContext
 from ops.http.problems import CatchDefects, MemoryForbiddenError, MemoryUnauthorizedError, problem_of
@@ -60,15 +61,20 @@ class Protect:
             await send(message)
 
         answer: ASGIApp
+        writer = ENGINE
         try:
             await self._admit(scope, receive)
             scope["query_string"] = _filled(scope["query_string"])
             answer = self._app
+            if "caller" in scope:
+                # A person who runs the installation writes here, as far as the key may claim it.
+                writer = scope["caller"].writer.model_copy(update={"usual": Channel.OPERATOR})
         except MemoryUnauthorizedError:
             answer = _to_sign_in(scope)
         except MemoryError as error:
             answer = error_page(Request(scope), problem_of(error))
-        await CatchDefects(answer, page=_page_of)(scope, receive, sending)
+        with writing_as(writer):
+            await CatchDefects(answer, page=_page_of)(scope, receive, sending)
 
     async def _admit(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 
 from memcore import ids
@@ -21,7 +22,8 @@ from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.search_notes import SearchNotesService
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
-from memcore.records import Lineage, MemoryRecord, Where
+from memcore.models.origin import Channel, Origin
+from memcore.records import ORIGIN_KEY, Lineage, MemoryRecord, Where
 from scheduler.expire import expire, expire_company
 from scheduler.sweep import sweep
 from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
@@ -230,6 +232,16 @@ def later(place: Place, policy: Policy) -> object:
         return getattr(expired, "facts", None), getattr(swept, "facts", None), made.ledger.archive.count(COMPANY, AGENT)
 
 
+def repeated_by_a_tool(place: Place, policy: Policy) -> object:
+    """How many memories a run leaves where a tool says word for word what an agent said."""
+    with context_fixture(place, policy) as made:
+        for number, channel in enumerate((Channel.AGENT, Channel.TOOL), start=1):
+            origin = {ORIGIN_KEY: Origin(channels=(channel,)).stored()}
+            asyncio.run(made.keep(replace(memory(number, content="The queue pages at 500 messages."), extra=origin)))
+        _, outcome = _run(made)
+        return _left(made, outcome)
+
+
 def records(place: Place, policy: Policy) -> object:
     """How many rows each table keeps for fifty days, and mem0's history for three."""
     clock, urls = StoppedClock(), copied_urls(place.template, place.folder)
@@ -364,6 +376,7 @@ EFFECTS = {
         journal_days=Effect(later, 100),
         restored_hold_days=Effect(run_after_an_undo, 0, _CONDENSE),
     ),
+    **_under("memory.origins", authority=Effect(repeated_by_a_tool, {"tool": "inform"})),
     **_under(
         "memory.records",
         explained_days=Effect(records, 90),

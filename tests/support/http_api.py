@@ -27,11 +27,22 @@ class HttpApi:
     app: FastAPI
     context: ServeContext
 
-    def key(self, *, company: str | None = None, agents: list[str] | None = None, verbs: tuple[Verb, ...] = ALL) -> str:
+    def key(
+        self,
+        *,
+        company: str | None = None,
+        agents: list[str] | None = None,
+        verbs: tuple[Verb, ...] = ALL,
+        channel: str | None = None,
+    ) -> str:
         """Make a key, and return its token."""
         keys = self.context.ledger.api_keys
         return keys.create(
-            company or self.context.settings.company, name=new_agent("test"), verbs=verbs, agents=agents
+            company or self.context.settings.company,
+            name=new_agent("test"),
+            verbs=verbs,
+            agents=agents,
+            channel=channel,
         ).token
 
     def client(self, token: str | None = None) -> httpx.AsyncClient:

@@ -18,6 +18,7 @@ from qdrant_client.models import (
 )
 
 from memcore.backends.mem0.points import (
+    CHANNELS,
     COMPARED_BY,
     HOLDS_FROM,
     HOLDS_UNTIL,
@@ -36,6 +37,7 @@ from memcore.models.memory import (
     require_agent_id,
     require_owner_id,
 )
+from memcore.models.origin import Channel
 from memcore.records import ATTRIBUTES_KEY, CALLER_KEY, SUPERSEDES_KEY, Where
 
 #: In seconds. Times are whole microseconds, and every bound is put between two of them: a store that reads the last
@@ -207,6 +209,14 @@ def _held(query: MemoryQuery, standing: Collection[str] = ()) -> tuple[Condition
     )
 
 
+def _hidden(query: MemoryQuery) -> list[Condition]:
+    """Return the conditions of what came through the channels that a query hides."""
+    if not query.hidden_channels:
+        return []
+    older = [without(CHANNELS)] if Channel.UNKNOWN in query.hidden_channels else []
+    return [*_any_of(CHANNELS, query.hidden_channels), *older]
+
+
 def _with_attributes(wanted: Mapping[str, Any]) -> list[Condition]:
     """Return the conditions on attributes; a number is a range, because a store matches whole ones alone."""
     return [_with_attribute(f"{ATTRIBUTES_KEY}.{path}", value) for path, value in sorted(wanted.items())]
@@ -282,13 +292,13 @@ class SearchScope:
     ) -> Self:
         """Return the scope of one agent's own memories, to be ranked alone or with its archived ones."""
         everything = of_owners([agent_id]) if beside_archived else owned(agent_id)
-        asked = owned(agent_id, *_asked(query), but_not=_held(query, standing))
+        asked = owned(agent_id, *_asked(query), but_not=(*_held(query, standing), *_hidden(query)))
         return cls(owner=agent_id, everything=everything, asked=asked)
 
     @classmethod
     def of_archived(cls, agent_id: str, query: MemoryQuery) -> Self:
         """Return the scope of the copies of an agent's archived memories."""
-        asked = archived(agent_id, *_asked(query), but_not=_held(query))
+        asked = archived(agent_id, *_asked(query), but_not=(*_held(query), *_hidden(query)))
         return cls(owner=archive_owner(agent_id), everything=of_owners([agent_id]), asked=asked)
 
     @classmethod
@@ -302,7 +312,10 @@ class SearchScope:
         everything = shared(_up_to(Key.SHARED_SINCE, version), but_not=[_up_to(Key.SHARED_UNTIL, version)])
         unasked = tuple(_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent)))
         asked = narrower(
-            everything, *_asked(query), *_present(Key.SHARED_BY, publisher), but_not=(*unasked, *_held(query))
+            everything,
+            *_asked(query),
+            *_present(Key.SHARED_BY, publisher),
+            but_not=(*unasked, *_held(query), *_hidden(query)),
         )
         return cls(owner=SHARED_OWNER, everything=everything, asked=asked)
 

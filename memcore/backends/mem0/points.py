@@ -49,6 +49,7 @@ from memcore.models.memory import (
     MemoryMetadata,
     within_range,
 )
+from memcore.models.origin import Origin
 from memcore.records import (
     ATTRIBUTES_KEY,
     CALLER_KEY,
@@ -56,6 +57,7 @@ from memcore.records import (
     COVERS_UNTIL_KEY,
     LESSON_FIELD,
     LESSON_KEY,
+    ORIGIN_KEY,
     SEARCH_NOTES_KEY,
     SEQUENCE_KEY,
     STATED_KEY,
@@ -122,6 +124,9 @@ NOTED_BY = f"{SEARCH_NOTES_KEY}.by"
 #: Where the store finds what a memory was compared with older ones by.
 COMPARED_BY = f"{COMPARED_KEY}.by"
 
+#: Where the store finds through which channels a memory came.
+CHANNELS = f"{ORIGIN_KEY}.via"
+
 #: Times, in epoch seconds, from when on a memory holds, and from when on it holds no more or has been replaced.
 HOLDS_FROM, HOLDS_UNTIL, REPLACED_AT = f"{VALIDITY_KEY}.from", f"{VALIDITY_KEY}.until", f"{SUCCESSION_KEY}.at"
 
@@ -134,7 +139,7 @@ ENTRY_KEYS = tuple(
         *(Key.CATEGORY, Key.NAMESPACE, Key.SOURCE, Key.CONFIDENCE, Key.TAGS),
         *(Key.ARCHIVED_ORIGINAL, Key.ARCHIVED_UNDER, COVERS_UNTIL_KEY),
         *(Key.SESSION_ID, SEQUENCE_KEY, VALIDITY_KEY, SUCCESSION_KEY),
-        *(CALLER_KEY, ATTRIBUTES_KEY, STATED_KEY, SEARCH_NOTES_KEY),
+        *(CALLER_KEY, ATTRIBUTES_KEY, STATED_KEY, SEARCH_NOTES_KEY, ORIGIN_KEY),
     )
 )
 
@@ -247,6 +252,7 @@ def decode(
             "updated_at": None if updated_at is None else max(updated_at, created_at),
             "expires_at": _time(payload.get(Key.EXPIRES_AT)),
             "relevance_score": relevance,
+            "origin": Origin.read(payload.get(ORIGIN_KEY)),
         }
     )
     lineage = Lineage(

@@ -17,6 +17,7 @@ from memcore.ledger.database import Records, checked_key
 from memcore.ledger.tables import api_keys
 from memcore.models.base import Frozen, NotBlankStr, naming_fields
 from memcore.models.memory import AgentId, BoundedTime, Key
+from memcore.models.origin import Channel, Writer
 
 #: What a token begins with, so that scanners for leaked secrets find it.
 PREFIX = "mt"
@@ -35,6 +36,7 @@ _ADVISORY_KEY = 7_164_302_956
 MAX_AGENTS = 256
 
 _NAME: TypeAdapter[str] = TypeAdapter(Key)
+_CHANNEL: TypeAdapter[Channel] = TypeAdapter(Channel)
 _AGENTS: TypeAdapter[frozenset[str]] = TypeAdapter(Annotated[frozenset[AgentId], Field(max_length=MAX_AGENTS)])
 
 
@@ -59,6 +61,8 @@ class ApiKey(Frozen):
     Attributes:
         name: who uses it; the audit names it as the actor.
         agents: the agents that it is for; None for all of its company.
+        channel: the highest channel that it may claim for what it stores; None where nobody said: ``operator`` with
+            the verb ``admin``, else ``agent``.
     """
 
     key_id: NotBlankStr
@@ -69,6 +73,13 @@ class ApiKey(Frozen):
     created_at: BoundedTime
     revoked_at: BoundedTime | None = None
     last_used_at: BoundedTime | None = None
+    channel: Channel | None = None
+
+    @property
+    def writer(self) -> Writer:
+        """Who writes with it."""
+        usual = Channel.OPERATOR if Verb.ADMIN in self.verbs else Channel.AGENT
+        return Writer(principal=self.key_id, limit=self.channel or usual)
 
     @field_serializer("agents", "verbs")
     def _sorted(self, names: frozenset[str] | None) -> list[str] | None:
@@ -95,6 +106,7 @@ class ApiKeys(Records[ApiKey]):
         name: str,
         verbs: Collection[Verb | str],
         agents: Collection[str] | None = None,
+        channel: Channel | str | None = None,
     ) -> NewApiKey:
         """Make a key of a company, and return it with its token.
 
@@ -106,6 +118,10 @@ class ApiKeys(Records[ApiKey]):
             name = _NAME.validate_python(name)
         with naming_fields(name="agents"):
             named = None if agents is None else _AGENTS.validate_python(frozenset(agents))
+        with naming_fields(name="channel"):
+            claims = None if channel is None else _CHANNEL.validate_python(channel)
+        if claims is Channel.UNKNOWN:
+            raise MemoryInputError("channel", "must not be unknown: that is what older releases stored")
         if named is not None and not named:
             raise MemoryInputError("agents", "must name an agent; leave it out for all agents of the company")
         key_id, secret = secrets.token_hex(_ID_BYTES), secrets.token_hex(_SECRET_BYTES)
@@ -116,6 +132,7 @@ class ApiKeys(Records[ApiKey]):
             agents=named,
             verbs=checked_verbs(verbs),
             created_at=self._clock(),
+            channel=claims,
         )
         row = {**made.model_dump(), "verbs": sorted(made.verbs), "hash": _hash(secret)}
         table = api_keys.c

@@ -29,6 +29,7 @@ from memcore.maintenance.removals import MAX_ENTRY, EntryCounts, JournaledStore,
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import FALLBACK_TAG, MemoryCategory
+from memcore.models.origin import Authority, authority
 from memcore.records import MemoryRecord, Where
 from memcore.telemetry.events import Event
 
@@ -151,7 +152,12 @@ async def groups_by_filter(
         async for page in pages(snapshot.backend, where):
             members += map(SummaryCandidate.of, list(filter(snapshot.may_merge, page)))
         if members:
-            groups = [part for some in _of_one_age(snapshot, category, members) for part in strategy.parts(some)]
+            groups = [
+                part
+                for some in _of_one_age(snapshot, category, members)
+                for alike in _of_one_authority(snapshot, some)
+                for part in strategy.parts(alike)
+            ]
             yield where, _not_refused(snapshot, strategy, groups)
 
 
@@ -215,6 +221,15 @@ def _of_one_age(
         found[int((member.created_at - _EPOCH) / (_MAX_SPAN * timedelta(days=keep_days)))].append(member)
     for age in sorted(found):
         yield found[age]
+
+
+def _of_one_authority(snapshot: AgentSnapshot, members: list[SummaryCandidate]) -> Iterator[list[SummaryCandidate]]:
+    """Yield the memories of each authority: what is merged with less would lose its own, or lend it."""
+    found: defaultdict[Authority, list[SummaryCandidate]] = defaultdict(list)
+    for member in members:
+        found[authority(member.origin, snapshot.authorities)].append(member)
+    for each in sorted(found):
+        yield found[each]
 
 
 def _not_refused(

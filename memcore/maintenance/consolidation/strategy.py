@@ -21,7 +21,8 @@ from memcore.models.memory import (
     MemoryEntry,
     MemoryMetadata,
 )
-from memcore.records import COVERS_UNTIL_KEY, LOSSLESS_KEY, SUPERSEDES_KEY, Lineage, MemoryRecord
+from memcore.models.origin import Origin
+from memcore.records import COVERS_UNTIL_KEY, LOSSLESS_KEY, ORIGIN_KEY, SUPERSEDES_KEY, Lineage, MemoryRecord
 
 #: UTF-8 bytes that count as one token: about four letters of English, about one and a third Chinese characters.
 #: An estimate on the safe side of what tokenizers do; counting exactly would tie selection to one model.
@@ -37,6 +38,7 @@ class SummaryCandidate:
         expires_at: memories that expire are merged apart from those that stay, which would otherwise die with them.
         relevance: None unless the entry answers a text query.
         attributes: its caller's fields, as JSON; memories with others are not merged.
+        origin: by which channels it came; memories of different authority are not merged.
     """
 
     id: str
@@ -50,6 +52,7 @@ class SummaryCandidate:
     tokens: int
     tags: tuple[str, ...]
     attributes: str = ""
+    origin: Origin | None = None
 
     @classmethod
     def of(cls, record: MemoryRecord) -> Self:
@@ -67,6 +70,7 @@ class SummaryCandidate:
             tokens=-(-text_size(entry.content) // BYTES_PER_TOKEN),
             tags=entry.metadata.tags,
             attributes=canonical_json(entry.attributes) if entry.attributes else "",
+            origin=entry.origin,
         )
 
 
@@ -314,10 +318,11 @@ def summary_record(
 ) -> MemoryRecord:
     """Return the memory that replaces the sources; a summary has no vectors yet.
 
-    It has their category and namespace, the union of their tags, their least confidence and least expiry, the scope
-    they share, and their ids. It is as old as its oldest source, so that no text stays longer than its retention rule
-    allows, whichever rule comes; ``covers_until`` is the time of the newest. Its id depends on the strategy
-    and on what it replaces (``replaced``; left out, the sources) alone, so making it twice makes one.
+    It has their category and namespace, the union of their tags and channels, their least confidence and least expiry,
+    the scope they share, and their ids. So its authority is never more than the least of theirs. It is as old as its
+    oldest source, so that no text stays longer than its retention rule allows, whichever rule comes; ``covers_until``
+    is the time of the newest. Its id depends on the strategy and on what it replaces (``replaced``; left out, the
+    sources) alone, so making it twice makes one.
 
     Where the draft is one of the sources (``same_as``), the memory is this one with its vectors, the greatest
     confidence and the other keys of all, of which the newest win. It is as old as the newest, which said it all again.
@@ -345,6 +350,8 @@ def summary_record(
     extra: dict[str, Any] = {}
     for source in sorted(sources, key=lambda source: source.entry.created_at) if same is not None else ():
         extra |= source.extra
+    if any(entry.origin is not None for entry in entries):
+        extra[ORIGIN_KEY] = Origin.of(entry.origin for entry in entries).stored()
     # What they superseded, it supersedes in their stead.
     if superseded := dict.fromkeys(each for source in sources for each in source.supersedes):
         extra[SUPERSEDES_KEY] = list(superseded)

@@ -223,7 +223,9 @@ class SelfEditingMemoryStrategy(OfTools):
 
     async def _shown_core(self, agent_id: str) -> tuple[ScoredMemory, ...]:
         found = await self._core.entries(agent_id)
-        return self._pipeline.shown(agent_id, tuple(whole(entry) for entry in found))
+        shown = self._pipeline.shown(agent_id, tuple(whole(entry) for entry in found))
+        # A tag makes nothing core: it leads every prompt, and somebody else's words must not.
+        return tuple(each for each in shown if not each.is_reference)
 
     def _six(self) -> tuple[Tool, ...]:
         own = self._own

@@ -18,7 +18,7 @@ from memcore.errors import (
 from memcore.models.base import UNSEEN, Frozen, NotBlankStr
 from memcore.models.execution import ToolDefinition
 from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory, require_agent_id
-from memcore.retrieval.formatting import BETWEEN_MEMORIES, memory_block
+from memcore.retrieval.formatting import BETWEEN_MEMORIES, memory_blocks
 from memcore.retrieval.protocol import ScoredMemory, fatal_in
 from memcore.retrieval.strategies.arguments import arguments_of
 from memcore.telemetry.events import Event
@@ -286,4 +286,4 @@ def shown_text(memories: Sequence[ScoredMemory], *notes: str) -> str:
     if not memories:
         return " ".join(said)
     said.append(untrusted_content_directive(TAG_MEMORY_ENTRY))
-    return BETWEEN_MEMORIES.join([" ".join(said), *(memory_block(each, has_id=True) for each in memories)])
+    return BETWEEN_MEMORIES.join([" ".join(said), memory_blocks(memories, has_ids=True)])

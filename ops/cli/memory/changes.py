@@ -11,6 +11,7 @@ import typer
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.models.memory_changes import ListFields, UpdateFields
+from memcore.models.origin import OPERATOR, writing_as
 from ops.cli.memory.memories import By, Source, Tags, entry_facts, moment, short, standard_input
 from ops.cli.session import Commands, JsonCommand
 
@@ -138,7 +139,10 @@ def update(
         given["expires_at"] = until
     if not given:
         raise MemoryInputError("content", "say what is to change")
-    entry = command.run(lambda service: service.memories.update(agent_id, memory_id, by=by, expected=expected, **given))
+    with writing_as(OPERATOR):
+        entry = command.run(
+            lambda service: service.memories.update(agent_id, memory_id, by=by, expected=expected, **given)
+        )
     command.show_facts(_facts(entry))
 
 

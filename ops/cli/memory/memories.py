@@ -14,6 +14,7 @@ from memcore.models.answers import Shown, Standing
 from memcore.models.asking import ASK_SECONDS, ASK_TOKENS, NoSentences
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest, day_of
+from memcore.models.origin import OPERATOR, writing_as
 from memcore.retrieval.conflicts import Conflict
 from ops.cli.console import say, warn
 from ops.cli.session import Commands, JsonCommand, await_stored
@@ -107,7 +108,7 @@ def store(
     )
     with naming_fields():
         scope = Scope(session_id=session, project_id=project, task_id=task)
-    with command.client() as client:
+    with command.client() as client, writing_as(OPERATOR):
         receipt = client.store(agent_id, request, scope=scope)
         unknown = await_stored(client, receipt)["unknown_supersedes"]
     command.show_facts({"id": receipt.memory_ids[0], "job_id": receipt.job_ids[0], "unknown_supersedes": unknown})

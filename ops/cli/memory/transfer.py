@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from rich.progress import Progress
 
 from memcore.client.client import MemoryClient
@@ -22,7 +22,8 @@ from memcore.clock import utc_now
 from memcore.errors import MemoryInputError, MemoryStoreError
 from memcore.importers.importing import Import
 from memcore.importers.references import References
-from memcore.models.base import escaped_json
+from memcore.models.base import escaped_json, naming_fields
+from memcore.models.origin import UNKNOWN, Channel
 from memcore.records import MemoryRecord, Where
 from ops.cli.console import warn
 from ops.cli.session import STORE_SECONDS, Command, Commands, JsonCommand, await_stored
@@ -37,6 +38,8 @@ _VALIDITY = ("valid_from", "valid_until")
 
 #: What a line says of where a memory was made, if anything.
 _SCOPE = ("session_id", "project_id", "task_id")
+
+_CHANNEL: TypeAdapter[Channel] = TypeAdapter(Channel)
 
 #: What a job counts as ids of memories to be superseded that name none, and an import adds up.
 _UNKNOWN = "unknown_supersedes"
@@ -58,24 +61,29 @@ def import_memories(
         typer.Option("--from", help="The system that it comes from; what cannot be stored is left out and listed."),
     ] = None,
     agent: Annotated[str | None, typer.Option(help="With --from: the agent that gets all memories.")] = None,
+    channel: Annotated[
+        str | None, typer.Option(help="The channel of memories that name no origin: import, or what you vouch for.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --from: only show what would be stored.")] = False,
     refused: Annotated[
         Path | None, typer.Option(help="With --from: where to list what is refused; else FILE.refused.")
     ] = None,
 ) -> None:
     """Store memories through the queue. Without --from, all lines are checked before the first is sent."""
+    with naming_fields(name="channel"):
+        claimed = None if channel is None else _CHANNEL.validate_python(channel)
     if source is not None:
-        _import_from(command, source, file, agent=agent, dry_run=dry_run, refused=refused)
+        _import_from(command, source, file, agent=agent, channel=claimed, dry_run=dry_run, refused=refused)
         return
     for name, is_given in (("agent", agent is not None), ("dry_run", dry_run), ("refused", refused is not None)):
         if is_given:
             raise MemoryInputError(name, "needs --from; memtend's own lines are --from jsonl")
-    _import_lines(command, file)
+    _import_lines(command, file, channel=claimed)
 
 
-def _import_lines(command: JsonCommand, file: Path) -> None:
+def _import_lines(command: JsonCommand, file: Path, *, channel: Channel | None) -> None:
     now = utc_now()
-    records = list(parse(_lines(file), now=now))
+    records = list(vouched(parse(_lines(file), now=now), channel))
     sent, ids, facts = 0, set[str](), Counter[str]()
     is_silent = command.as_json or not sys.stderr.isatty()
     with (
@@ -105,6 +113,13 @@ def _import_lines(command: JsonCommand, file: Path) -> None:
     )
 
 
+def vouched(records: Iterable[ImportRecord], channel: Channel | None) -> Iterator[ImportRecord]:
+    """Yield the records; those that name neither origin nor channel with the one that a person vouches for."""
+    for each in records:
+        says_none = each.origin is None and each.channel is None
+        yield each.model_copy(update={"channel": channel}) if says_none and channel is not None else each
+
+
 def _rounds(records: Iterable[ImportRecord], references: References) -> Iterator[list[ImportRecord]]:
     """Yield what is sent and stored together: first what replaces nothing, then what replaces any of that, and so on.
 
@@ -120,7 +135,14 @@ def _portions(records: Iterable[ImportRecord]) -> Iterator[list[ImportRecord]]:
 
 
 def _import_from(
-    command: JsonCommand, source: str, file: Path, *, agent: str | None, dry_run: bool, refused: Path | None
+    command: JsonCommand,
+    source: str,
+    file: Path,
+    *,
+    agent: str | None,
+    channel: Channel | None,
+    dry_run: bool,
+    refused: Path | None,
 ) -> None:
     """Store what a file of another system holds, and say what became of every record; exit code 1 if not all is in."""
     if str(file) == "-":
@@ -149,7 +171,7 @@ def _import_from(
                 progress.update(bar, advance=1)
         else:
             with command.client() as client:
-                for part in _rounds(work.records(), references):
+                for part in _rounds(vouched(work.records(), channel), references):
                     receipt = client.import_many(part)
                     references.note(part, receipt.memory_ids)
                     unknown += _stored(client, receipt, given_up)
@@ -273,6 +295,8 @@ def line(record: MemoryRecord) -> str:
         **({"supersedes": list(record.supersedes)} if record.supersedes else {}),
         **({"key": entry.key} if entry.key is not None else {}),
         **({"attributes": dict(entry.attributes)} if entry.attributes else {}),
+        # Also where none is known: a line without one is another system's.
+        "origin": (entry.origin or UNKNOWN).model_dump(mode="json"),
         **{name: found for name in _SCOPE if (found := getattr(record.lineage, name)) is not None},
     }
     return escaped_json(json.dumps(fields, ensure_ascii=False)) + "\n"

@@ -6,6 +6,7 @@ import typer
 
 from memcore.ledger.access.keys import ApiKey, Verb
 from memcore.ledger.organization import audit
+from memcore.models.origin import Channel
 from ops.cli.console import say, show_json
 from ops.cli.session import Commands, CompanyCommand
 
@@ -27,10 +28,18 @@ def create(
         list[str] | None,
         typer.Option(help=f"What for: {', '.join(Verb)}; again for others. {' and '.join(_ENGINE)} when left out."),
     ] = None,
+    channel: Annotated[
+        str | None,
+        typer.Option(
+            help="Highest channel that it may claim for what it stores: "
+            f"{', '.join(each for each in Channel if each is not Channel.UNKNOWN)}. "
+            "Left out: operator with the verb admin, else agent."
+        ),
+    ] = None,
 ) -> None:
     """Make a key and print its token. The token is shown once: only a hash of it is kept."""
     with command.ledger() as ledger:
-        made = ledger.api_keys.create(command.company, name=name, verbs=verb or _ENGINE, agents=agent)
+        made = ledger.api_keys.create(command.company, name=name, verbs=verb or _ENGINE, agents=agent, channel=channel)
         ledger.audit.note(command.company, audit.done_by(by, "keys.create", made.key.key_id))
     if command.as_json:
         show_json({**made.key.model_dump(mode="json"), "token": made.token})
@@ -44,7 +53,7 @@ def list_keys(command: CompanyCommand) -> None:
     with command.ledger() as ledger:
         keys = ledger.api_keys.list(command.company)
     rows = (_row(key) for key in keys)
-    command.show_rows(rows, "key_id", "name", "agents", "verbs", "created_at", "last_used_at", "revoked_at")
+    command.show_rows(rows, "key_id", "name", "agents", "verbs", "channel", "created_at", "last_used_at", "revoked_at")
 
 
 @app.command("revoke")

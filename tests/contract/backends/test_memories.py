@@ -28,7 +28,7 @@ async def test_what_is_stored_comes_back_as_it_was_given(backend: WorkerBackend)
     entry = await backend.get(agent, memory_id)
     assert entry is not None
     assert (entry.id, entry.agent_id, entry.created_at, entry.updated_at) == (memory_id, agent, NOW, None)
-    kept = MemoryStoreRequest.model_fields.keys() - {"supersedes"}
+    kept = MemoryStoreRequest.model_fields.keys() - {"supersedes", "channel"}
     assert {name: getattr(entry, name) for name in kept} == {name: getattr(request, name) for name in kept}
     assert entry.relevance_score is None
 

@@ -24,6 +24,7 @@ def lines_of(agent: str) -> list[dict[str, object]]:
             "metadata": {"source": "s", "confidence": 0.25, "tags": ["b", "a"]},
             "expires_at": "2999-01-01T00:00:00+00:00",
             "created_at": f"2026-01-01T00:00:0{number}.000123+00:00",
+            "origin": {"channels": ["agent"], "principals": ["0123456789abcdef"]},
         }
         for number, text in enumerate(texts)
     ]
@@ -43,6 +44,23 @@ def test_what_goes_in_comes_out_the_same(memtend: CommandLine, tmp_path: Path) -
     assert len({each.pop("id") for each in found}) == len(lines)
     assert found == lines
     assert list(tmp_path.glob(".*")) == []
+
+
+def test_a_line_that_says_no_origin_is_another_systems(memtend: CommandLine) -> None:
+    agent = new_agent()
+    lines = [{name: value for name, value in each.items() if name != "origin"} for each in lines_of(agent)[:2]]
+    given = [*lines, {**lines_of(agent)[2], "channel": "tool"}, lines_of(agent)[3]]
+    memtend.ok("import", "-", stdin="\n".join(map(json.dumps, given)).encode())
+    found = [json.loads(each)["origin"] for each in memtend.ok("export", "--agent", agent).out.splitlines()]
+    assert [each["channels"] for each in found] == [["import"], ["import"], ["tool"], ["agent"]]
+
+    other = new_agent()
+    same = [{**each, "agent_id": other} for each in given]
+    memtend.ok("import", "-", "--channel", "operator", stdin="\n".join(map(json.dumps, same)).encode())
+    found = [json.loads(each)["origin"] for each in memtend.ok("export", "--agent", other).out.splitlines()]
+    assert [each["channels"] for each in found] == [["operator"], ["operator"], ["tool"], ["agent"]]
+    refused = memtend("import", "-", "--channel", "oracle", stdin=b"")
+    assert (refused.code != 0, "channel" in refused.err) == (True, True)
 
 
 def test_keys_and_attributes_come_out_as_they_went_in(memtend: CommandLine) -> None:

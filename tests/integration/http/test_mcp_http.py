@@ -72,6 +72,21 @@ async def test_an_agents_key_adds_and_finds(served: Served, mode: str) -> None:
     assert TEXT in text_of(await session.call_tool("search_memory", {"query": "boiler"}))
 
 
+async def test_what_a_tools_key_adds_is_the_tools_and_is_shown_so(served: Served) -> None:
+    ada = new_agent()
+    key = served.ledger.api_keys.create(
+        served.company, name=new_agent("test"), verbs=[Verb.READ, Verb.WRITE], agents=[ada], channel="tool"
+    ).token
+    session = served.session(ada, key)
+    assert not (await session.call_tool("add_memory", {"content": TEXT})).is_error
+    shown = text_of(await session.call_tool("search_memory", {"query": "boiler"}))
+    assert 'via="tool"' in shown.partition("<for-reference>")[2]
+    url = f"{served.process.url}/v1/agents/{ada}/memories"
+    answer = await asyncio.to_thread(httpx.get, url, headers={"Authorization": f"Bearer {key}"})
+    listed = answer.json()["memories"]
+    assert [(each["origin"]["channels"], each["authority"]) for each in listed] == [(["tool"], "reference")]
+
+
 async def test_a_long_memory_is_cut_and_its_fence_closed(served: Served) -> None:
     ada = new_agent()
     session = served.session(ada, served.key(agents=[ada]))

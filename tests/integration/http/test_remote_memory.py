@@ -26,7 +26,11 @@ from memcore.ledger.access.keys import Verb
 from memcore.ledger.ledger import Ledger
 
 #: Fields that differ between two runs of one script: when it ran, and the names of jobs and runs.
-PASSING = {"created_at", "updated_at", "at", "run_id", "job_id", "job_ids", "cursor", "relevance_score", "scores"}
+PASSING = {
+    *("created_at", "updated_at", "at", "run_id", "job_id", "job_ids", "cursor", "relevance_score", "scores"),
+    # Of the key, which a process does without.
+    "principals",
+}
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -100,6 +104,7 @@ class Script:
             "key": self.dice.choice(["k1", "k2", "k 3"]),
             "valid_until": datetime(2030, 1, 1, tzinfo=UTC),
             "session_id": "s-1",
+            "channel": self.dice.choice(["agent", "tool"]),
         }
         names = self.dice.sample(sorted(every), k=self.dice.randint(0, 5))
         return {name: every[name] for name in names}
@@ -145,6 +150,7 @@ class Script:
             "until": datetime(2999, 1, 1, tzinfo=UTC),
             "expires_by": datetime(2999, 1, 1, tzinfo=UTC),
             "session_id": "s-1",
+            "channel": self.dice.choice(["agent", "tool"]),
         }
         names = self.dice.sample(sorted(every), k=self.dice.randint(0, 2))
         return {name: every[name] for name in names}

@@ -50,7 +50,7 @@ def test_a_mapping_is_the_memory_that_its_fields_say(broker: Broker) -> None:
         client.store("ada", request, scope=Scope(session_id="s")),
         client.store_many("ada", [FIELDS]),
         client.store_many("ada", [request]),
-        client.import_many([{"agent_id": "ada", **FIELDS}]),
+        client.import_many([{"agent_id": "ada", "channel": "agent", **FIELDS}]),
     ]
     assert len({each.memory_ids for each in receipts}) == 1
     assert broker.sent[0] == broker.sent[1]

@@ -191,6 +191,8 @@ memory.records.session_days 1
 memory.records.usage_days 400
 memory.records.audit_days 400
 memory.records.experience_days 400
+memory.origins.authority {'person': 'instruct', 'operator': 'instruct', 'agent': 'inform', 'unknown': 'inform', \
+'tool': 'reference', 'document': 'reference', 'peer': 'reference', 'import': 'reference'}
 """
 
 

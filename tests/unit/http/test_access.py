@@ -14,13 +14,14 @@ from memcore.errors import MemoryConnectionError
 from memcore.ledger.access.keys import ApiKey, Verb
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
+from memcore.models.origin import Writer
 from ops.http.access import CACHE_SECONDS, Authenticate, Caller, Callers, CurrentCaller
 from ops.http.limits import RateLimiter
 from ops.http.problems import MemoryForbiddenError, MemoryRateLimitError, MemoryUnauthorizedError
 
 
 def _caller(*verbs: Verb, agents: frozenset[str] | None = None) -> Caller:
-    return Caller(key_id="k", name="engine", company="acme", agents=agents, verbs=frozenset(verbs))
+    return Caller(key_id="k", name="engine", company="acme", agents=agents, verbs=frozenset(verbs), writer=Writer())
 
 
 @pytest.mark.parametrize("verb", Verb)

@@ -9,6 +9,7 @@ import pytest
 from memcore.errors import MemoryInputError
 from memcore.ledger.access.keys import Verb
 from memcore.models.memory import MemoryCategory, MemoryEntry
+from memcore.models.origin import Channel, Writer
 from ops.http.access import Caller
 from ops.http.mem0.api import DEFAULT_AGENT, MAX_AGENTS, Mem0Api
 from ops.http.mem0.models import AddBody, Identified, SearchBody
@@ -58,6 +59,7 @@ def http_api(
         company="c",
         agents=None if agents is None else frozenset(agents),
         verbs=frozenset({Verb.READ, Verb.WRITE}),
+        writer=Writer(principal="k", limit=Channel.AGENT),
     )
 
     async def known_agents(after: str | None) -> list[str]:

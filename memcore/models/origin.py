@@ -1,0 +1,242 @@
+"""Origin and authority: through which channels a memory came, and how far what it says may be trusted.
+
+The platform stamps the origin at the write, and nothing changes it. Authority follows from it by policy: the least of
+its channels. So what is made of several memories never has more than the least of them, whatever rewrote it.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Self
+
+from pydantic import ValidationError, field_validator
+
+from memcore.errors import MemoryChannelError
+from memcore.models.attributes import canonical_json
+from memcore.models.base import Frozen, NotBlankStr, ReadOnlyMap
+
+
+class Channel(StrEnum):
+    """The way by which a text came; who may claim one may claim those below it.
+
+    ``person`` is what a person said, ``operator`` what somebody wrote who runs the installation, ``agent`` what an
+    agent wrote, ``unknown`` what an older release stored, ``tool`` what a tool answered, ``document`` what a file or
+    page says, ``peer`` what another company's agent said, ``import`` what came out of another system.
+    """
+
+    PERSON = "person"
+    OPERATOR = "operator"
+    AGENT = "agent"
+    UNKNOWN = "unknown"
+    TOOL = "tool"
+    DOCUMENT = "document"
+    PEER = "peer"
+    IMPORT = "import"
+
+
+_CLAIMS = tuple(Channel)
+
+
+class Authority(StrEnum):
+    """How far a text may be trusted, from the most to the least.
+
+    ``instruct`` may say what to do, ``inform`` what is so, ``reference`` is shown as somebody else's words,
+    ``quarantined`` is shown to people alone.
+    """
+
+    INSTRUCT = "instruct"
+    INFORM = "inform"
+    REFERENCE = "reference"
+    QUARANTINED = "quarantined"
+
+    @property
+    def rank(self) -> int:
+        """Its place, 0 for the least."""
+        return _RANKS[self]
+
+    def reaches(self, least: "Authority") -> bool:
+        """Return whether it is this much or more."""
+        return self.rank >= least.rank
+
+
+_RANKS = {authority: rank for rank, authority in enumerate(reversed(Authority))}
+
+
+#: The authority of each channel where the policy says nothing else.
+AUTHORITIES: Mapping[Channel, Authority] = ReadOnlyMap(
+    {
+        Channel.PERSON: Authority.INSTRUCT,
+        Channel.OPERATOR: Authority.INSTRUCT,
+        Channel.AGENT: Authority.INFORM,
+        Channel.UNKNOWN: Authority.INFORM,
+        Channel.TOOL: Authority.REFERENCE,
+        Channel.DOCUMENT: Authority.REFERENCE,
+        Channel.PEER: Authority.REFERENCE,
+        Channel.IMPORT: Authority.REFERENCE,
+    }
+)
+
+
+class Origin(Frozen):
+    """Where a memory comes from; session and time are the memory's own.
+
+    Attributes:
+        channels: one for what was written directly, those of all sources for what was made of several.
+        principals: ids of the keys that wrote it; empty for a process of the installation itself.
+    """
+
+    channels: tuple[Channel, ...] = (Channel.AGENT,)
+    principals: tuple[NotBlankStr, ...] = ()
+
+    @field_validator("channels", "principals")
+    @classmethod
+    def _sorted(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(sorted(set(given)))
+
+    @field_validator("channels")
+    @classmethod
+    def _some(cls, given: tuple[Channel, ...]) -> tuple[Channel, ...]:
+        if not given:
+            raise ValueError("must name a channel")
+        return given
+
+    @classmethod
+    def of(cls, sources: "Iterable[Origin | None]") -> Self:
+        """Return the origin of what is made of several: all their channels; None is that of an older release."""
+        known = [UNKNOWN if each is None else each for each in sources] or [UNKNOWN]
+        return cls(
+            channels=tuple(channel for each in known for channel in each.channels),
+            principals=tuple(principal for each in known for principal in each.principals),
+        )
+
+    @classmethod
+    def read(cls, stored: object) -> "Origin | None":
+        """Return the origin that a memory carries; None where it has none, ``unknown`` where it cannot be read."""
+        if not isinstance(stored, Mapping) or not stored.keys() & {"via", "by"}:
+            return None
+        via, by = stored.get("via"), stored.get("by", ())
+        if not (isinstance(via, list | tuple) and isinstance(by, list | tuple)):
+            return UNREADABLE
+        try:
+            return _read(tuple(via), tuple(by))
+        except (ValidationError, TypeError):
+            # A channel of a later release, or somebody else's key: never trusted.
+            return UNREADABLE
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is that of what an agent writes in a process of the installation."""
+        return self is OWN or self == OWN
+
+    @property
+    def part_of_id(self) -> tuple[str, ...]:
+        """What tells a memory from one of the same text and another origin; nothing for a process' own agent's."""
+        return () if self.is_own else (f"origin {canonical_json(self.stored())}",)
+
+    def stored(self) -> dict[str, Any]:
+        """Return it as a memory carries it."""
+        by = {"by": list(self.principals)} if self.principals else {}
+        return {"via": [channel.value for channel in self.channels], **by}
+
+
+# Every memory of a search carries one, and the origins of an installation are few.
+@lru_cache(maxsize=10_000)
+def _read(via: tuple[Any, ...], by: tuple[Any, ...]) -> Origin:
+    return Origin.model_validate({"channels": via, "principals": by})
+
+
+#: The origin of what an agent writes in a process of the installation.
+OWN = Origin()
+
+#: The origin of a memory that has none, and of one whose origin this release cannot read.
+UNKNOWN = Origin(channels=(Channel.UNKNOWN,))
+UNREADABLE = Origin(channels=(Channel.UNKNOWN, Channel.IMPORT))
+
+
+def authority(origin: Origin | None, policy: Mapping[Channel, Authority]) -> Authority:
+    """Return the least authority of an origin's channels; that of ``unknown`` where there is no origin."""
+    channels = (UNKNOWN if origin is None else origin).channels
+    return min((policy[channel] for channel in channels), key=lambda each: each.rank)
+
+
+def came_through(origin: Origin | None, channels: Collection[Channel]) -> bool:
+    """Return whether any of an origin's channels is among these."""
+    return not frozenset(channels).isdisjoint((UNKNOWN if origin is None else origin).channels)
+
+
+def may_replace(new: Origin | None, old: Origin | None, policy: Mapping[Channel, Authority]) -> bool:
+    """Return whether one memory may take another's place: somebody else's words never take that of more authority."""
+    trusted = authority(new, policy)
+    return trusted.reaches(Authority.INFORM) or trusted.reaches(authority(old, policy))
+
+
+def channels_below(least: Authority, policy: Mapping[Channel, Authority]) -> frozenset[Channel]:
+    """Return the channels whose authority does not reach another."""
+    return frozenset(channel for channel in Channel if not policy[channel].reaches(least))
+
+
+class Writer(Frozen):
+    """Who writes: it stamps what is written, and refuses a channel above its own.
+
+    Attributes:
+        principal: the id of its key; None for a process of the installation itself.
+        limit: the highest channel that it may claim.
+        usual: the channel of what claims none.
+    """
+
+    principal: NotBlankStr | None = None
+    limit: Channel = Channel.PERSON
+    usual: Channel = Channel.AGENT
+
+    def may_claim(self, channel: Channel) -> bool:
+        """Return whether it may say that something came by a channel."""
+        return _CLAIMS.index(channel) >= _CLAIMS.index(self.limit)
+
+    def origin(self, claimed: Channel | None = None) -> Origin:
+        """Return the origin of what it writes. Raises MemoryChannelError for a channel above its limit."""
+        if claimed is None:
+            claimed = self.usual if self.may_claim(self.usual) else self.limit
+        if not self.may_claim(claimed):
+            raise MemoryChannelError(claimed.value, limit=self.limit.value)
+        return OWN if claimed is Channel.AGENT and self.principal is None else _direct(claimed, self.principal)
+
+    def imported(self, given: Origin | None) -> Origin:
+        """Return the origin of what it imports: the given one where it may claim all of it, else an import's."""
+        own = self.origin(Channel.IMPORT)
+        if given is None:
+            return own
+        return given if all(map(self.may_claim, given.channels)) else Origin.of((given, own))
+
+
+@lru_cache(maxsize=10_000)
+def _direct(channel: Channel, principal: str | None) -> Origin:
+    return Origin(channels=(channel,), principals=() if principal is None else (principal,))
+
+
+#: A person at the command line, who runs the installation.
+OPERATOR = Writer(usual=Channel.OPERATOR)
+
+_WRITER: ContextVar[Writer] = ContextVar("memtend_writer")
+
+#: A process of the installation itself.
+ENGINE = Writer()
+
+
+def current_writer() -> Writer:
+    """Return who writes here; a process of the installation itself where no door has said otherwise."""
+    return _WRITER.get(ENGINE)
+
+
+@contextmanager
+def writing_as(writer: Writer) -> Iterator[None]:
+    """Let everything that the block writes, also in its tasks and threads, be this writer's.
+
+    One place for each door: a call that forgot to pass the writer on would write with more than its key may claim.
+    """
+    token = _WRITER.set(writer)
+    try:
+        yield
+    finally:
+        _WRITER.reset(token)

@@ -1,0 +1,60 @@
+"""Origins: kept as they were stamped, and left out of a search by their channels, also those of older releases."""
+
+from dataclasses import replace
+
+import pytest
+from support.memories import new_agent, record
+
+from memcore.backends.factory import WorkerBackend
+from memcore.models.answers import Shown
+from memcore.models.memory import MemoryQuery
+from memcore.models.origin import AUTHORITIES, Authority, Channel, Origin
+from memcore.records import ORIGIN_KEY
+
+ORIGINS = {
+    "of an agent": Origin(principals=("k1",)),
+    "of a tool": Origin(channels=(Channel.TOOL,)),
+    "of both": Origin(channels=(Channel.AGENT, Channel.TOOL), principals=("k1", "k2")),
+    "of a person": Origin(channels=(Channel.PERSON,)),
+    "of an older release": None,
+}
+
+
+async def _stored(backend: WorkerBackend) -> str:
+    agent = new_agent()
+    await backend.store_many(
+        [
+            replace(record(agent, text), extra={} if origin is None else {ORIGIN_KEY: origin.stored()})
+            for text, origin in ORIGINS.items()
+        ]
+    )
+    return agent
+
+
+async def test_an_origin_is_read_as_it_was_stored(backend: WorkerBackend) -> None:
+    found = await backend.retrieve(await _stored(backend), MemoryQuery())
+    assert {each.content: each.origin for each in found} == ORIGINS
+
+
+@pytest.mark.parametrize("text", [None, "of"])
+@pytest.mark.parametrize(
+    ("least", "policy", "expected"),
+    [
+        (None, {}, set(ORIGINS)),
+        (Authority.QUARANTINED, {Channel.TOOL: Authority.QUARANTINED}, set(ORIGINS)),
+        (None, {Channel.TOOL: Authority.QUARANTINED}, {"of an agent", "of a person", "of an older release"}),
+        (Authority.INFORM, {}, {"of an agent", "of a person", "of an older release"}),
+        (Authority.INFORM, {Channel.UNKNOWN: Authority.REFERENCE}, {"of an agent", "of a person"}),
+        (Authority.INSTRUCT, {}, {"of a person"}),
+    ],
+)
+async def test_a_search_leaves_out_what_has_too_little_authority(
+    backend: WorkerBackend,
+    text: str | None,
+    least: Authority | None,
+    policy: dict[Channel, Authority],
+    expected: set[str],
+) -> None:
+    agent = await _stored(backend)
+    query = MemoryQuery(text=text, min_authority=least, standing=Shown.ANY).under({**AUTHORITIES, **policy})
+    assert {each.content for each in await backend.retrieve(agent, query)} == expected

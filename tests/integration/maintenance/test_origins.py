@@ -1,0 +1,181 @@
+"""Random histories of writers, runs and undos: nothing ever has more authority than the least of what it is made of."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.fake_summarizer import FakeSummarizer
+from support.ledger_records import copied_urls
+from support.maintenance_fixture import AGENT, COMPANY, FILLER, SHARED_MEMORY, MaintenanceFixture
+from support.thorough import examples
+
+from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig
+from memcore.config.policy import Policy
+from memcore.errors import MemoryInputError
+from memcore.memories import Memories
+from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.models.origin import AUTHORITIES, Channel, Writer, authority, may_replace, writing_as
+from memcore.records import MemoryRecord
+
+TEXTS = (
+    *("The queue pages at 500 messages.", "Note: the queue pages at 500 messages."),
+    *("Mara wants fewer meetings.", f"The import fails at night. {FILLER}", f"The disk was full. {FILLER}"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step: a writer puts, edits or supersedes, or a run is due, or one is undone."""
+
+    act: str
+    channel: Channel = Channel.AGENT
+    text: str = TEXTS[0]
+    pick: int = 0
+
+
+STEPS = st.builds(
+    Step,
+    act=st.sampled_from(["put", "put", "supersede", "edit", "supersede", "forget", "run", "run", "undo"]),
+    channel=st.sampled_from([Channel.PERSON, Channel.AGENT, Channel.TOOL, Channel.DOCUMENT]),
+    text=st.sampled_from(TEXTS),
+    pick=st.integers(0, 99),
+)
+
+POLICIES = st.builds(
+    ConsolidationConfig,
+    strategy=st.sampled_from(["dedupe", "simple", "condense", "llm"]),
+    categories=st.just((MemoryCategory.EPISODIC,)),
+    group_threshold=st.just(2),
+    min_age_days=st.just(0),
+    max_removed_fraction=st.just(1.0),
+    archival=st.just(ArchivalConfig(enabled=True, age_threshold_days=1, dual_mode=DualModeConfig())),
+)
+
+
+@dataclass(kw_only=True)
+class Model:
+    """What each memory is made of, by its id; kept beside the product, of what the steps did."""
+
+    world: MaintenanceFixture
+    memories: Memories
+    made_of: dict[str, frozenset[Channel]] = field(default_factory=dict)
+    runs: list[str] = field(default_factory=list)
+
+    async def play(self, step: Step) -> None:
+        live = sorted((await self.world.live()).items())
+        chosen = live[step.pick % len(live)][0] if live else None
+        writer = Writer(principal=f"key of {step.channel}", limit=step.channel, usual=step.channel)
+        with writing_as(writer):
+            match step.act:
+                case "put":
+                    await self.put(step)
+                case "supersede" if chosen is not None:
+                    await self.put(step, supersedes=(chosen,))
+                case "edit" if chosen is not None:
+                    before = self.made_of[chosen]
+                    after = await self.memories.update(AGENT, chosen, content=f"{step.text} As of now.")
+                    if after.id != chosen:
+                        self.made_of[after.id] = before | {step.channel}
+                case "forget" if chosen is not None:
+                    forgotten = await self.memories.forget(AGENT, chosen)
+                    self.runs += [forgotten.run_id] if forgotten.run_id else []
+                case "undo" if self.runs:
+                    await self.world.undo(self.runs[step.pick % len(self.runs)])
+                case "run":
+                    self.world.clock.turn(timedelta(days=2))
+                    self.runs.append((await self.world.maintenance_run()).run_id)
+        await self.check()
+
+    async def put(self, step: Step, *, supersedes: tuple[str, ...] = ()) -> None:
+        request = MemoryStoreRequest(category=MemoryCategory.EPISODIC, content=step.text, supersedes=supersedes)
+        entry = await self.memories.put(AGENT, request)
+        # Repeated by a copy that a run kept, it is that copy.
+        self.made_of.setdefault(entry.id, frozenset({step.channel}))
+
+    async def check(self) -> None:
+        live = await self.world.live()
+        archived = self.world.ledger.archive.search(COMPANY, AGENT, MemoryQuery(limit=1000))
+        every = [*live.values(), *(each.record for each in archived), *self.world.all_journaled().values()]
+        self.learn(every)
+        for record in every:
+            origin = record.entry.origin
+            assert origin is not None
+            assert frozenset(origin.channels) == self.made_of[record.entry.id]
+            for source in record.lineage.summary_of:
+                least = min(AUTHORITIES[channel].rank for channel in self.made_of[source])
+                assert authority(origin, AUTHORITIES).rank <= least
+        for record in live.values():
+            successor = live.get(record.entry.superseded_by or "")
+            if successor is not None:
+                assert may_replace(successor.entry.origin, record.entry.origin, AUTHORITIES)
+
+    def learn(self, records: Iterable[MemoryRecord]) -> None:
+        waiting = [each for each in records if each.entry.id not in self.made_of]
+        for record in sorted(waiting, key=lambda each: each.lineage.depth):
+            sources = [self.made_of[each] for each in record.lineage.summary_of]
+            assert sources, "a memory that no step made, and that is made of none"
+            self.made_of[record.entry.id] = frozenset[Channel]().union(*sources)
+            assert len({min(AUTHORITIES[each].rank for each in source) for source in sources}) == 1
+
+
+@given(policy=POLICIES, history=st.lists(STEPS, min_size=4, max_size=14))
+@settings(
+    max_examples=examples(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_no_history_gives_a_memory_more_authority_than_what_it_is_made_of(
+    ledger_template: Path, tmp_path: Path, policy: ConsolidationConfig, history: list[Step]
+) -> None:
+    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        world.model = FakeSummarizer()
+        try:
+            asyncio.run(_played(world, history))
+        finally:
+            world.ledger.close()
+
+
+async def _played(world: MaintenanceFixture, history: list[Step]) -> None:
+    await world.backend.connect()
+    memories = Memories(world.backend, world.ledger, company=COMPANY, policy=Policy(), clock=world.clock)
+    model = Model(world=world, memories=memories)
+    for step in history:
+        try:
+            await model.play(step)
+        except MemoryInputError:
+            await model.check()
+
+
+async def test_an_agents_merges_and_rewordings_of_a_tools_text_stay_the_tools(world: MaintenanceFixture) -> None:
+    """Laundering as it is tried: true notes beside it, repetition, rewording, shortening, and all of it again."""
+    world.policy = world.policy.model_copy(update={"min_age_days": 0, "group_threshold": 2})
+    memories = Memories(world.backend, world.ledger, company=COMPANY, policy=Policy(), clock=world.clock)
+    await world.backend.connect()
+    model = Model(world=world, memories=memories)
+    for number, text in enumerate(TEXTS):
+        for channel in (Channel.TOOL, Channel.AGENT, Channel.PERSON):
+            await model.play(Step(act="put", channel=channel, text=f"{text} {number} {channel}. {FILLER}"))
+    for _ in range(3):
+        await model.play(Step(act="run"))
+        for memory_id, record in sorted((await world.live()).items()):
+            assert record.entry.origin is not None
+            if Channel.TOOL in record.entry.origin.channels:
+                with writing_as(Writer(limit=Channel.PERSON)):
+                    text = f"Reworded. {record.entry.content}"[:4_000]
+                    after = await memories.update(AGENT, memory_id, content=text)
+                model.made_of[after.id] = model.made_of[memory_id] | {Channel.AGENT}
+        await model.check()
+    summaries = await world.summaries()
+    by_authority = {authority(each.entry.origin, AUTHORITIES) for each in summaries}
+    assert len(by_authority) > 1, "nothing was merged, and so nothing was tried"
+    tainted = {each.entry.id for each in (await world.live()).values() if str(Channel.TOOL) in each.entry.content}
+    assert tainted
+    for memory_id in tainted:
+        assert Channel.TOOL in model.made_of[memory_id]
