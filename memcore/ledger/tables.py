@@ -414,8 +414,8 @@ skills = _table(
 
 #: How often a lesson or a skill was applied, and how often it helped.
 _applied = (*_required(Integer, "applications", "successes"), *_required(UtcDateTime, "last_applied_at"))
-_by_age = Index("skill_counts_oldest", "company", "last_applied_at")
-skill_counts = _table("skill_counts", *_key("company", "skill_id"), *_applied, _by_age)
+_oldest = Index("skill_counts_oldest", "company", "last_applied_at")
+skill_counts = _table("skill_counts", *_key("company", "skill_id"), *_applied, _oldest)
 
 #: Each application, for as long as its message may come again; counted in the same transaction.
 skill_applications = _table(
@@ -509,8 +509,7 @@ api_keys = _table(
     Column("agents", json_document(none_as_null=True)),
     Column("verbs", json_document(), nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
-    *_optional(UtcDateTime, "revoked_at", "last_used_at"),
-    *_optional(String, "channel"),
+    *(*_optional(UtcDateTime, "revoked_at", "last_used_at"), *_optional(String, "channel")),
     Index("api_keys_of_company", "company", "created_at"),
 )
 
