@@ -53,9 +53,9 @@ class Engine:
         return await TOOLS.call(agent_id, name, arguments)
 
 
-def sessions(mode: str = "auto", **allowed: bool) -> Sessions:
+def sessions(mode: str = "auto", *, may_read: bool = True, may_write: bool = True) -> Sessions:
     async def toolset_of(_context: object) -> AgentToolset:
-        return await AgentToolset.open(Engine(), "ada", **allowed)
+        return await AgentToolset.open(Engine(), "ada", may_read=may_read, may_write=may_write)
 
     return Sessions(create_server("memtend", toolset_of, instructions=INSTRUCTIONS), mode=mode)
 
