@@ -203,11 +203,13 @@ class Writer(Frozen):
         return OWN if claimed is Channel.AGENT and self.principal is None else _direct(claimed, self.principal)
 
     def imported(self, given: Origin | None) -> Origin:
-        """Return the origin of what it imports: the given one where it may claim all of it, else an import's."""
-        own = self.origin(Channel.IMPORT)
+        """Return the origin of what it loads in bulk: its own where none is given.
+
+        A given one is kept where it may claim all of it, else it is an import's too.
+        """
         if given is None:
-            return own
-        return given if all(map(self.may_claim, given.channels)) else Origin.of((given, own))
+            return self.origin()
+        return given if all(map(self.may_claim, given.channels)) else Origin.of((given, self.origin(Channel.IMPORT)))
 
 
 @lru_cache(maxsize=10_000)

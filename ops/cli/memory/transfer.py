@@ -71,7 +71,7 @@ def import_memories(
 ) -> None:
     """Store memories through the queue. Without --from, all lines are checked before the first is sent."""
     with naming_fields(name="channel"):
-        claimed = None if channel is None else _CHANNEL.validate_python(channel)
+        claimed = Channel.IMPORT if channel is None else _CHANNEL.validate_python(channel)
     if source is not None:
         _import_from(command, source, file, agent=agent, channel=claimed, dry_run=dry_run, refused=refused)
         return
@@ -81,7 +81,7 @@ def import_memories(
     _import_lines(command, file, channel=claimed)
 
 
-def _import_lines(command: JsonCommand, file: Path, *, channel: Channel | None) -> None:
+def _import_lines(command: JsonCommand, file: Path, *, channel: Channel) -> None:
     now = utc_now()
     records = list(vouched(parse(_lines(file), now=now), channel))
     sent, ids, facts = 0, set[str](), Counter[str]()
@@ -113,11 +113,11 @@ def _import_lines(command: JsonCommand, file: Path, *, channel: Channel | None) 
     )
 
 
-def vouched(records: Iterable[ImportRecord], channel: Channel | None) -> Iterator[ImportRecord]:
-    """Yield the records; those that name neither origin nor channel with the one that a person vouches for."""
+def vouched(records: Iterable[ImportRecord], channel: Channel) -> Iterator[ImportRecord]:
+    """Yield the records; those that name neither origin nor channel with this one."""
     for each in records:
         says_none = each.origin is None and each.channel is None
-        yield each.model_copy(update={"channel": channel}) if says_none and channel is not None else each
+        yield each.model_copy(update={"channel": channel}) if says_none else each
 
 
 def _rounds(records: Iterable[ImportRecord], references: References) -> Iterator[list[ImportRecord]]:
@@ -140,7 +140,7 @@ def _import_from(
     file: Path,
     *,
     agent: str | None,
-    channel: Channel | None,
+    channel: Channel,
     dry_run: bool,
     refused: Path | None,
 ) -> None:

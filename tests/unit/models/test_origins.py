@@ -85,13 +85,14 @@ def test_a_writer_that_claims_nothing_is_an_agent_or_less() -> None:
     assert all(channel is limit for limit, channel in written.items() if channel is not Channel.AGENT)
 
 
-@given(st.none() | origins, channels)
-def test_an_import_keeps_only_what_its_writer_may_claim(origin: Origin | None, limit: Channel) -> None:
+@given(origins, channels)
+def test_an_import_keeps_only_what_its_writer_may_claim(origin: Origin, limit: Channel) -> None:
     writer = Writer(limit=limit)
 
     kept = writer.imported(origin)
 
-    if origin is not None and all(map(writer.may_claim, origin.channels)):
+    assert writer.imported(None) == writer.origin()
+    if all(map(writer.may_claim, origin.channels)):
         assert kept == origin
     else:
         assert authority(kept, AUTHORITIES) is Authority.REFERENCE
