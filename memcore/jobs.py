@@ -227,11 +227,9 @@ class CanaryPayload(BasePayload, task="memory.control.canary", queue=Queue.CONTR
     company: Key | None = None
 
 
-# A newer worker reads older versions; an older worker requeues a newer version (SPEC Q3).
-
-#: The newest version of payloads that this code knows; each newer one also reads the older. A payload carries the
-#: least version whose workers understand it, so that they need not wait for newer ones; version 2 brings restores,
-#: version 3 plans of fine-tune runs and removals of single memories, version 4 the canary's memories, 5 origins.
+#: The newest version of payloads that this code knows. A newer worker reads older ones, an older worker requeues a
+#: newer one (SPEC Q3). A payload carries the least version whose workers understand it: 2 for restores, 3 for plans of
+#: fine-tune runs and removals of single memories, 4 for the canary's memories, 5 for origins.
 VERSION = 5
 
 #: Most memories in one store job; a longer list is cut into several jobs.
@@ -299,7 +297,9 @@ class StoreItem(Grown):
         request: the memory as the caller gave it.
         created_at: when the memory was made; an import may carry an old time.
         sent_at: when the client sent it; a removal after this time wins over a late redelivery.
-        session_id, project_id, task_id: what a memory of such a level, or a working one, ends with.
+        session_id: the session that ends a session-level memory.
+        project_id: the project that ends a project-level memory.
+        task_id: the task that ends a working memory.
         origin: by which channel it came, as its door stamped it; None for an agent's in this installation.
     """
 

@@ -22,13 +22,11 @@ class IdempotentRequest(Frozen):
         request_hash: of the method, the path and the body.
         response: what was answered; None while nobody knows. Doing the request again must then change nothing.
         created_at: when it came first: the time to give what it makes, however often it is done.
-        is_first: whether it came for the first time.
     """
 
     request_hash: str
     response: bytes | None = Field(default=None, repr=False)
     created_at: BoundedTime
-    is_first: bool = False
 
 
 class Idempotency(Records[IdempotentRequest]):
@@ -52,7 +50,7 @@ class Idempotency(Records[IdempotentRequest]):
         }
         with self._database.write() as connection:
             if insert_one(connection, idempotency_keys, row):
-                return IdempotentRequest(request_hash=request_hash, created_at=row["created_at"], is_first=True)
+                return IdempotentRequest(request_hash=request_hash, created_at=row["created_at"])
         found = self._one(select(idempotency_keys).where(_is(company, key_id, name)))
         if found is None:
             # Expired in this moment: nothing is known of it any more.
