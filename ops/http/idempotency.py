@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Annotated
+from weakref import WeakValueDictionary
 
 from fastapi import Depends, Header, Request
 from pydantic import BaseModel
@@ -22,8 +23,9 @@ from ops.http.context import Serving
 #: The header by which a caller sees that it was answered from before.
 REPLAYED = "Idempotency-Replayed"
 
-#: Looks for the answer of the same request before it is done again, and the pause between two: 3 s in all.
-_LOOKS, _PAUSE_SECONDS = 30, 0.1
+#: Held while a request is done, by company, key and name. The same one, done beside it, would find nothing left to
+#: forget, and say so.
+_locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
 
 #: What does a request at a time, and returns the status and the answer.
 Act = Callable[[datetime], Awaitable[tuple[int, BaseModel]]]
@@ -60,15 +62,14 @@ class Repeatable:
             status, model = await act(self._serving.clock())
             return _response(_packed(status, model))
         place = (self._caller.company, self._caller.key_id, self._key)
+        lock = _locks.setdefault(place, asyncio.Lock())
+        async with lock:
+            return await self._answer_once(place, act)
+
+    async def _answer_once(self, place: tuple[str, str, str], act: Act) -> Response:
         table = self._serving.ledger.idempotency
         request_hash = _hash_of(self._request, await self._request.body())
         claimed = await asyncio.to_thread(table.claim, *place, request_hash=request_hash)
-        for _ in range(_LOOKS):
-            if claimed.is_first or claimed.response is not None:
-                break
-            # The first may be under way: done beside it, a second one finds nothing left to forget, and says so.
-            await asyncio.sleep(_PAUSE_SECONDS)
-            claimed = await asyncio.to_thread(table.claim, *place, request_hash=request_hash)
         if claimed.response is not None:
             return _response(claimed.response, is_replayed=True)
         packed = _packed(*await act(claimed.created_at))
