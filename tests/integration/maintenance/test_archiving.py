@@ -31,7 +31,8 @@ from memcore.maintenance.consolidation.strategy import (
 )
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
-from memcore.records import Lineage, MemoryRecord
+from memcore.models.origin import Channel, Origin
+from memcore.records import ORIGIN_KEY, Lineage, MemoryRecord
 
 
 def policy(**changes: Any) -> ConsolidationConfig:
@@ -133,6 +134,8 @@ async def test_a_restore_brings_a_memory_back_as_it_was_and_holds_it(
     gone = memory(
         1, days_old=80, namespace="work", tags=("a", "b"), confidence=0.25, expires_in_days=9, with_vectors=True
     )
+    origin = Origin(channels=(Channel.TOOL,), principals=("key",))
+    gone = dataclasses.replace(gone, extra={**gone.extra, ORIGIN_KEY: origin.stored()})
     await removed_by_enforcement(world, gone)
     entry = archived(world)[uid(1)]
     assert world.ledger.journal.tombstoned({uid(1): START - timedelta(days=1)})
@@ -142,6 +145,7 @@ async def test_a_restore_brings_a_memory_back_as_it_was_and_holds_it(
     assert outcome == Done(facts={"restored": 1})
     assert world.run(run.run_id).state is WorkState.DONE
     assert (await world.snapshot())[uid(1)] == comparable(gone)
+    assert (await world.live())[uid(1)].entry.origin == origin
     assert not world.ledger.journal.tombstoned({uid(1): START - timedelta(days=1)})
     assert uid(1) in world.ledger.journal.protected_by_undo(COMPANY, AGENT)
     assert archived(world) == {}
