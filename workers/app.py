@@ -12,6 +12,7 @@ from memcore.jobs import Queue
 from tasks.job import all_jobs
 from workers.broker import ANSWER_SECONDS, BrokerDispatcher, broker_app, results_within
 from workers.celery_task import build_tasks
+from workers.children import Children
 from workers.consumer import refuse_compressed
 from workers.context import WorkerContexts
 from workers.groups import STORE, WorkerGroup
@@ -50,8 +51,9 @@ def create_app(settings: Settings, *, group: WorkerGroup = STORE) -> Celery:
         lambda: SharedConnections.open(settings, policy, dispatcher, embedder=embedder()), progress_of=progress_of
     )
     build_tasks(app, jobs, contexts)
-    watch_pool(contexts, group, share=embedder)
-    watch_heartbeat(app, settings, group, is_ready=lambda: contexts.is_ready)
+    children = Children()
+    watch_pool(contexts, group, children, share=embedder)
+    watch_heartbeat(app, settings, group, children, is_ready=lambda: contexts.is_ready)
     steps: Any = app.steps
     refusals = Refusals(lambda: results_within(settings, seconds=ANSWER_SECONDS))
     steps["consumer"].add(unreadable_step(settings.ledger_urls, company=settings.company, on_refused=refusals.write))

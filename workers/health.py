@@ -11,10 +11,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from memcore.config import home_folder
 
@@ -27,21 +28,44 @@ BEAT_SECONDS = 5.0
 #: delays a few of them raises no alarm.
 STALE_SECONDS = 30.0
 
-#: A part that has shown no life for so long, in seconds, is frozen, and is replaced.
-FROZEN_SECONDS = 120.0
+#: A process that has shown no life for so long, in seconds, is frozen, and is replaced: three beats. It may hold what
+#: all others wait for, such as SQLite's one turn to write. A machine at a load of seven for each core delayed one by
+#: 1.5 s.
+FROZEN_SECONDS = 15.0
 
-#: The same of parts whose work cannot wait and may be done twice: three beats. A machine at a load of seven for each
-#: core delayed one by 1.5 s.
-FROZEN_SOONER_SECONDS = {"worker-store": 15.0}
+#: The same while a part starts, which on a busy machine may take its time.
+STARTING_SECONDS = 120.0
 
 #: Seconds that a part gets to show life before it is ended, two beats: the clock may have been set, or the machine may
 #: have slept.
 LAST_LOOK_SECONDS = 2 * BEAT_SECONDS
 
 
-def frozen_after(part: str) -> float:
-    """Return after how many seconds without a sign of life a part that has started is frozen."""
-    return FROZEN_SOONER_SECONDS.get(part, FROZEN_SECONDS)
+Key = TypeVar("Key", bound=Hashable)
+
+
+class LifeWatch:
+    """Tells which processes have shown no life for too long, in this process's own time.
+
+    When a sign was given counts for nothing: the system's clock may be set.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._looked_at = monotonic()
+        self._seen: dict[Hashable, tuple[object, float]] = {}
+
+    def frozen(self, signs: Mapping[Key, tuple[object, float]]) -> list[Key]:
+        """Return those whose sign, the first of each pair, has been the same for more than the second, in seconds."""
+        now, looked_at, seen = self._monotonic(), self._looked_at, self._seen
+        for name in seen.keys() - signs.keys():
+            del seen[name]
+        self._looked_at = now
+        for name, (sign, seconds) in signs.items():
+            # After half the limit without a look this process slept, and the others perhaps with it.
+            if name not in seen or seen[name][0] != sign or now - looked_at > seconds / 2:
+                seen[name] = sign, now
+        return [name for name, (_, seconds) in signs.items() if now - seen[name][1] > seconds]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +140,7 @@ def main(argv: Sequence[str]) -> int:
     named = alive.named_process()
     # As in the supervisor: one that has not been ready may take its time.
     was_ready = named is not None and (ready.touched_at() or 0) >= named[1]
-    frozen = frozen_after(name) if was_ready else FROZEN_SECONDS
+    frozen = FROZEN_SECONDS if was_ready else STARTING_SECONDS
     if "--end-frozen" in options and (pid := _end_frozen(alive, frozen)) is not None:
         sys.stdout.write(f"{name} showed no life for {frozen:g} seconds: process {pid} was ended\n")
         return 1

@@ -19,6 +19,7 @@ from celery.bootsteps import StartStopStep
 from memcore.config.settings import Settings
 from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
+from workers.children import Children
 from workers.groups import STOP_SECONDS, WorkerGroup
 from workers.health import BEAT_SECONDS, Heartbeat
 
@@ -127,10 +128,13 @@ def _end_after(heard: int, seconds: float) -> None:
     os._exit(EXIT_OVERDUE)
 
 
-def watch_pool(contexts: "WorkerContexts", group: WorkerGroup, *, share: Callable[[], object]) -> None:
+def watch_pool(
+    contexts: "WorkerContexts", group: WorkerGroup, children: Children, *, share: Callable[[], object]
+) -> None:
     """Open the context where jobs will run, before the first job comes, and close it at the end.
 
-    ``share`` loads what children of one parent can share; it must open no connection and start no thread.
+    ``children`` show life from the fork on. ``share`` loads what children of one parent can share; it must open no
+    connection and start no thread.
     """
 
     def spread(**_: Any) -> None:
@@ -144,6 +148,10 @@ def watch_pool(contexts: "WorkerContexts", group: WorkerGroup, *, share: Callabl
     def arrive(**_: Any) -> None:
         contexts.connect()
 
+    def begin(**_: Any) -> None:
+        children.show_life()
+        contexts.connect()
+
     def leave(**_: Any) -> None:
         contexts.close()
         # A child ends without its exit handlers.
@@ -153,7 +161,7 @@ def watch_pool(contexts: "WorkerContexts", group: WorkerGroup, *, share: Callabl
     if group.pool == "prefork":
         defer_shutdown()
         signals.worker_init.connect(spread, weak=False)
-        signals.worker_process_init.connect(arrive, weak=False)
+        signals.worker_process_init.connect(begin, weak=False)
         signals.worker_process_shutdown.connect(leave, weak=False)
     else:
         if group.opens_early:
@@ -161,14 +169,17 @@ def watch_pool(contexts: "WorkerContexts", group: WorkerGroup, *, share: Callabl
         signals.worker_shutdown.connect(leave, weak=False)
 
 
-def watch_heartbeat(app: Celery, settings: Settings, group: WorkerGroup, *, is_ready: Callable[[], bool]) -> None:
+def watch_heartbeat(
+    app: Celery, settings: Settings, group: WorkerGroup, children: Children, *, is_ready: Callable[[], bool]
+) -> None:
     """Write the heartbeat from the event loop in which the worker takes its jobs, while they can begin (``is_ready``).
 
     A loop that hangs writes none, and neither does one that has lost its broker: Celery stops the step with the
-    consumer and starts it again with the next.
+    consumer and starts it again with the next. With each sign of life the frozen ``children`` are ended.
     """
     part = f"worker-{group.name}"
-    heartbeat, signs = Heartbeat.of(settings.home, part), SignsOfLife(Heartbeat.alive(settings.home, part))
+    heartbeat = Heartbeat.of(settings.home, part)
+    signs = SignsOfLife(Heartbeat.alive(settings.home, part), beside=children.end_frozen)
 
     class HeartbeatStep(StartStopStep):  # type: ignore[misc]  # celery is untyped
         requires = ("celery.worker.consumer.tasks:Tasks",)
@@ -219,10 +230,14 @@ class SignsOfLife:
     """Touches a part's file while its main loop has been seen alive within LOOP_LIMIT_SECONDS, from a thread.
 
     The loop alone would not do: it waits minutes for a broker that takes connections and answers nothing.
+    ``beside`` is called with each.
     """
 
-    def __init__(self, alive: Heartbeat, *, pause_seconds: float = BEAT_SECONDS) -> None:
+    def __init__(
+        self, alive: Heartbeat, *, pause_seconds: float = BEAT_SECONDS, beside: Callable[[], object] = bool
+    ) -> None:
         self._alive = alive
+        self._beside = beside
         self._pause_seconds = pause_seconds
         # Pauses are counted, not time: a process that was stopped as a whole, or a machine that slept, goes on.
         self._pauses = 0
@@ -244,5 +259,6 @@ class SignsOfLife:
         while True:
             if self._pauses * self._pause_seconds < LOOP_LIMIT_SECONDS:
                 touch_heartbeat(self._alive)
+            self._beside()
             self._pauses += 1
             time.sleep(self._pause_seconds)

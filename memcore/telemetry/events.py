@@ -426,6 +426,8 @@ class Event(StrEnum):
     RESULT_UNWRITTEN = "result.unwritten", WARNING, "job_id error"
     #: Beat waits for its broker, and tries again.
     BEAT_BROKER_AWAY = "beat.broker.away", WARNING, "error"
+    #: A child of a worker shows no life; it is killed, and its job goes to another.
+    WORKER_CHILD_FROZEN = "worker.child.frozen", WARNING, "pid"
     #: The heartbeat's file could not be written.
     HEARTBEAT_LOST = "heartbeat.lost", WARNING, "path error"
     #: A message cannot be read as a job; it is a dead letter.

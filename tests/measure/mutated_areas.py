@@ -85,6 +85,6 @@ TESTS = {
         "tests/integration/erasure/test_hidden.py", "tests/unit/workers/test_put_back.py",
         "tests/unit/workers/test_heartbeat.py", "tests/integration/stack/test_supervisor.py",
         "tests/integration/backends/test_history.py", "tests/unit/workers/test_deliveries.py",
-        "tests/unit/test_deadline.py",
+        "tests/unit/test_deadline.py", "tests/unit/workers/test_children.py", "tests/unit/workers/test_shutdown.py",
     ),
 }  # fmt: skip

@@ -16,7 +16,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -26,7 +25,7 @@ import psutil
 from memcore.clock import utc_now
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.telemetry.events import Event
-from workers.health import FROZEN_SECONDS, frozen_after
+from workers.health import FROZEN_SECONDS, STARTING_SECONDS, LifeWatch
 from workers.stack.forks import Launcher
 from workers.stack.home import ServiceState, StackState, read_state, same_process, write_state
 from workers.stack.service_process import ServiceProcess, await_any_end, memory_by_session
@@ -68,15 +67,6 @@ EXIT_CONFIG = 2
 log = logging.getLogger("memtend.stack")
 
 
-@dataclass(frozen=True, slots=True)
-class _Sign:
-    """The last sign of life of a process, and when the supervisor first saw it."""
-
-    pid: int | None
-    touched: float | None
-    seen_at: float
-
-
 class Supervisor:
     """Runs the parts of one data folder, started in the order in which they are given.
 
@@ -100,9 +90,7 @@ class Supervisor:
         self._revive_at: dict[str, float] = {}
         self._outages: dict[str, int] = {}
         self._up_since: dict[str, float] = {}
-        self._monotonic = monotonic
-        self._signs: dict[str, _Sign] = {}
-        self._looked_at = monotonic()
+        self._signs = LifeWatch(monotonic)
         self._stopping = False
         # Not through a lock or an event: a signal handler writes to it.
         self._woken, self._waker = os.pipe()
@@ -225,22 +213,16 @@ class Supervisor:
 
     def _end_frozen(self) -> None:
         """Kill every part that runs and has shown no life for as long, of our time, as makes it frozen."""
-        now, looked_at = self._monotonic(), self._looked_at
-        self._looked_at = now
+        shown = {
+            member.part.name: ((member.pid, touched), FROZEN_SECONDS if member.was_ready else STARTING_SECONDS)
+            for member in self._members
+            if member.process is not None and member.died() is None
+            if member.part.alive is not None and (touched := member.part.alive.touched_at()) is not None
+        }
+        frozen = self._signs.frozen(shown)
         for member in self._members:
-            name, alive = member.part.name, member.part.alive
-            if alive is None or member.process is None or member.died() is not None:
-                continue
-            # One that starts on a busy machine may take its time until it shows life.
-            limit = frozen_after(name) if member.was_ready else FROZEN_SECONDS
-            touched, last = alive.touched_at(), self._signs.get(name)
-            # This process did, and the parts perhaps with it.
-            has_slept = now - looked_at > limit / 2
-            if last is None or has_slept or (last.pid, last.touched) != (member.pid, touched):
-                # When it was touched counts for nothing: the system's clock may be set.
-                self._signs[name] = _Sign(member.pid, touched, seen_at=now)
-            elif touched is not None and now - last.seen_at > limit:
-                log.warning(Event.STACK_PART_FROZEN, extra={"part": name})
+            if member.part.name in frozen:
+                log.warning(Event.STACK_PART_FROZEN, extra={"part": member.part.name})
                 member.clear_away()
 
     def _check_parts(self, member: ServiceProcess) -> None:

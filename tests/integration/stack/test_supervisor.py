@@ -20,7 +20,7 @@ from support.running_stack import wait_until
 
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.telemetry.events import Event
-from workers.health import FROZEN_SECONDS, STALE_SECONDS, Heartbeat, frozen_after
+from workers.health import FROZEN_SECONDS, STALE_SECONDS, STARTING_SECONDS, Heartbeat
 from workers.stack import supervisor as supervising
 from workers.stack.home import StackState, create_folders, read_state, same_process, sleeping_parts, waiting_parts
 from workers.stack.service_process import await_any_end
@@ -150,7 +150,7 @@ def test_a_part_whose_heartbeat_stopped_is_not_ready_although_it_runs(
 
 
 #: Shell: shows life all the time.
-LIVES = "touch $READY; while :; do touch $ALIVE; sleep 0.05; done"
+LIVES = "touch $READY; while :; do : > $ALIVE; sleep 0.05; done"
 
 
 class Clock:
@@ -186,7 +186,7 @@ def test_a_part_that_shows_no_life_is_replaced(
         # A part that lives is left alone, however long it does.
         pass_time(supervisor, clock, one, two)
         assert (pid_of(home, "one"), pid_of(home, "two")) == (first, other)
-        os.kill(first, signal.SIGSTOP)
+        stop(first)
         pass_time(supervisor, clock, two)
         wait_until(lambda: look(supervisor) or restarts(home, "one") == 1, what="a new process")
         assert pid_of(home, "one") not in {None, first}
@@ -208,8 +208,8 @@ def test_after_the_supervisor_slept_its_parts_have_time_to_show_life(
         first = pid_of(home, "one")
         assert first is not None
         look(supervisor)
-        os.kill(first, signal.SIGSTOP)
-        clock.seconds += 10 * FROZEN_SECONDS
+        stop(first)
+        clock.seconds += 10 * STARTING_SECONDS
         look(supervisor)
         look(supervisor)
         os.kill(first, signal.SIGCONT)
@@ -218,46 +218,47 @@ def test_after_the_supervisor_slept_its_parts_have_time_to_show_life(
         supervisor.stop()
 
 
-def test_the_part_that_engines_wait_for_is_replaced_sooner_once_it_has_started(
-    home: Path, living: Callable[[str], ServiceSpec]
-) -> None:
-    clock, name = Clock(), "worker-store"
-    supervisor = Supervisor(home, [living(name), living("two")], {"PATH": os.environ["PATH"]}, monotonic=clock)
+def test_a_part_that_starts_may_take_its_time(home: Path, living: Callable[[str], ServiceSpec]) -> None:
+    clock = Clock()
+    supervisor = Supervisor(home, [living("one"), living("two")], {"PATH": os.environ["PATH"]}, monotonic=clock)
     supervisor.start()
 
-    def pass_silently() -> None:
-        """Let a fifth more than its limit pass, in steps as short as those of a supervisor that was awake."""
+    def pass_silently(seconds: float) -> None:
+        """Let a fifth more than so long pass, in steps as short as those of a supervisor that was awake."""
         for _ in range(6):
-            clock.seconds += frozen_after(name) / 5
+            clock.seconds += seconds / 5
             look(supervisor)
 
     try:
-        first, other = pid_of(home, name), pid_of(home, "two")
+        first, other = pid_of(home, "one"), pid_of(home, "two")
         assert first is not None
         assert other is not None
-        for pid in (first, other):
-            os.kill(pid, signal.SIGSTOP)
-        look(supervisor)
+        stop(first)
+        stop(other)
         # As it were, it still starts: on a busy machine that takes its time.
-        Heartbeat.of(home, name).path.unlink()
+        Heartbeat.of(home, "one").path.unlink()
         supervisor._members[0].was_ready = False
-        pass_silently()
-        assert (pid_of(home, name), restarts(home, name)) == (first, 0)
-        for shown in (Heartbeat.of(home, name), Heartbeat.alive(home, name)):
-            shown.touch()
         look(supervisor)
         # Between two looks this process slept, if only for half the limit: the parts may have, too.
-        clock.seconds += frozen_after(name) * 0.6
+        clock.seconds += FROZEN_SECONDS * 0.6
         look(supervisor)
         for _ in range(4):
-            clock.seconds += frozen_after(name) / 5
+            clock.seconds += FROZEN_SECONDS / 5
             look(supervisor)
-        assert (pid_of(home, name), restarts(home, name)) == (first, 0)
-        pass_silently()
-        wait_until(lambda: look(supervisor) or restarts(home, name) == 1, what="a new process")
-        assert (pid_of(home, "two"), restarts(home, "two")) == (other, 0)
+        assert (restarts(home, "one"), restarts(home, "two")) == (0, 0)
+        pass_silently(FROZEN_SECONDS)
+        wait_until(lambda: look(supervisor) or restarts(home, "two") == 1, what="a new process")
+        assert (pid_of(home, "one"), restarts(home, "one")) == (first, 0)
+        pass_silently(STARTING_SECONDS)
+        wait_until(lambda: look(supervisor) or restarts(home, "one") == 1, what="a new process of the one that started")
     finally:
         supervisor.stop()
+
+
+def stop(pid: int) -> None:
+    """Stop a part, and wait until it shows no life any more."""
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
 
 
 def look(supervisor: Supervisor) -> bool:

@@ -12,7 +12,7 @@ from tasks.store import write
 from workers.broker import SOFT_SHUTDOWN_SECONDS
 from workers.celery_task import IN_HAND
 from workers.groups import GROUPS, LLM, WorkerGroup
-from workers.health import BEAT_SECONDS, frozen_after
+from workers.health import BEAT_SECONDS, FROZEN_SECONDS
 from workers.run import main, options_of
 from workers.transport.channel import Channel
 
@@ -45,7 +45,7 @@ def test_only_a_job_in_a_thread_waits_there_and_no_longer_than_a_worker_that_sto
 @pytest.mark.parametrize("group", GROUPS.values(), ids=lambda group: str(group.name))
 def test_a_frozen_worker_is_replaced_before_its_messages_go_to_others(group: WorkerGroup) -> None:
     # Nobody who wakes up after that does twice what others have done.
-    assert 3 * BEAT_SECONDS <= frozen_after(f"worker-{group.name}") < group.visibility.total_seconds()
+    assert 3 * BEAT_SECONDS <= FROZEN_SECONDS < group.visibility.total_seconds()
 
 
 def test_the_longest_stage_that_can_be_configured_ends_before_its_job_is_asked_to_stop() -> None:

@@ -12,9 +12,18 @@ from unittest.mock import MagicMock
 import pytest
 
 from workers.beat import scheduler_of
+from workers.children import Children
 from workers.consumer import RequeueUnknownConsumer
 from workers.groups import STORE
-from workers.health import BEAT_SECONDS, FROZEN_SECONDS, LAST_LOOK_SECONDS, STALE_SECONDS, Heartbeat, frozen_after, main
+from workers.health import (
+    BEAT_SECONDS,
+    FROZEN_SECONDS,
+    LAST_LOOK_SECONDS,
+    STALE_SECONDS,
+    STARTING_SECONDS,
+    Heartbeat,
+    main,
+)
 from workers.lifecycle import LOOP_LIMIT_SECONDS, SignsOfLife, watch_heartbeat
 
 
@@ -65,7 +74,7 @@ def test_a_worker_whose_jobs_cannot_begin_writes_no_heartbeat(
     monkeypatch.setattr("workers.lifecycle.signals", signals)
     app: Any = SimpleNamespace(steps={"consumer": set()})
     settings: Any = SimpleNamespace(home=tmp_path)
-    watch_heartbeat(app, settings, STORE, is_ready=lambda: state["is_ready"])
+    watch_heartbeat(app, settings, STORE, Children(), is_ready=lambda: state["is_ready"])
     (step,) = app.steps["consumer"]
     (on_ready,) = signals.worker_ready.connect.call_args_list[0].args
     consumer: Any = SimpleNamespace(connection=SimpleNamespace(connected=True))
@@ -80,18 +89,18 @@ def test_a_worker_whose_jobs_cannot_begin_writes_no_heartbeat(
         heartbeat.path.unlink()
 
 
-@pytest.mark.parametrize(("part", "seconds"), [("worker-store", 15), ("worker-llm", 120), ("beat", 120)])
+@pytest.mark.parametrize("part", ["worker-store", "worker-llm", "beat"])
 @pytest.mark.usefixtures("heartbeat")
-def test_a_part_that_waits_is_alive_and_takes_no_jobs(tmp_path: Path, part: str, seconds: float) -> None:
+def test_a_part_that_waits_is_alive_and_takes_no_jobs(tmp_path: Path, part: str) -> None:
     heartbeat, alive = Heartbeat.of(tmp_path, part), Heartbeat.alive(tmp_path, part)
     assert main(["--alive", part]) == 1
     heartbeat.touch()
     assert main(["--alive", part]) == 1
-    alive.name_process(os.getpid(), time.time() - 2 * FROZEN_SECONDS)
+    alive.name_process(os.getpid(), time.time() - 2 * STALE_SECONDS)
     grow_old(heartbeat, STALE_SECONDS)
-    grow_old(alive, seconds - BEAT_SECONDS)
+    grow_old(alive, FROZEN_SECONDS - BEAT_SECONDS)
     assert (main([part]), main(["--alive", part])) == (1, 0)
-    grow_old(alive, seconds)
+    grow_old(alive, FROZEN_SECONDS)
     assert main(["--alive", part]) == 1
 
 
@@ -150,7 +159,8 @@ def test_beat_is_alive_while_it_waits_for_its_broker(
 
 def test_a_part_whose_loop_hangs_shows_no_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alive, pauses = Heartbeat.alive(tmp_path, "worker-store"), list[bool]()
-    signs = SignsOfLife(alive, pause_seconds=LOOP_LIMIT_SECONDS / 3)
+    looks = list[bool]()
+    signs = SignsOfLife(alive, pause_seconds=LOOP_LIMIT_SECONDS / 3, beside=lambda: looks.append(True))
 
     def sleep(_seconds: float) -> None:
         pauses.append(alive.path.exists())
@@ -164,6 +174,7 @@ def test_a_part_whose_loop_hangs_shows_no_life(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(KeyboardInterrupt):
         signs._run()
     assert pauses == [True, True, True, False, False, True]
+    assert len(looks) == len(pauses), "children are looked at even then"
 
 
 @pytest.fixture
@@ -197,10 +208,10 @@ def test_a_check_ends_a_frozen_part(
 ) -> None:
     heartbeat.touch()
     alive = Heartbeat.alive(tmp_path, "worker-store")
-    grow_old(alive, frozen_after("worker-store") - BEAT_SECONDS)
+    grow_old(alive, FROZEN_SECONDS - BEAT_SECONDS)
     assert main(["--end-frozen", *more, "worker-store"]) == 0
     assert stopped.poll() is None
-    grow_old(alive, frozen_after("worker-store"))
+    grow_old(alive, FROZEN_SECONDS)
     assert main([*more, "worker-store"]) == (1 if more else 0)
     assert stopped.poll() is None
     assert main(["--end-frozen", *more, "worker-store"]) == 1
@@ -218,10 +229,10 @@ def test_a_part_that_has_not_been_ready_may_take_its_time(
         if before:
             heartbeat.touch()
             grow_old(heartbeat, before)
-        grow_old(alive, FROZEN_SECONDS - BEAT_SECONDS)
+        grow_old(alive, STARTING_SECONDS - BEAT_SECONDS)
         assert main(["--end-frozen", "--alive", "worker-store"]) == 0
         assert stopped.poll() is None
-    grow_old(alive, FROZEN_SECONDS)
+    grow_old(alive, STARTING_SECONDS)
     assert main(["--end-frozen", "--alive", "worker-store"]) == 1
     assert stopped.wait(timeout=60) == -signal.SIGKILL
     assert looks == [LAST_LOOK_SECONDS]

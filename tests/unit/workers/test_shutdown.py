@@ -5,13 +5,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, call
 
 import pytest
 from support.repository import ROOT
 
 from workers import lifecycle
-from workers.groups import GROUPS
+from workers.groups import GROUPS, MAINTENANCE_RUN
 from workers.lifecycle import EXIT_OVERDUE, DeferredSignal, _defer
 
 #: Longest wait for a thread, in seconds; it answers in milliseconds.
@@ -126,9 +126,19 @@ def test_workers_with_children_and_no_others_defer_their_end(monkeypatch: pytest
     monkeypatch.setattr(lifecycle, "signals", MagicMock())
     for group in GROUPS.values():
         monkeypatch.setattr(lifecycle, "defer_shutdown", lambda name=group.name: deferred.append(name))
-        lifecycle.watch_pool(MagicMock(), group, share=MagicMock())
+        lifecycle.watch_pool(MagicMock(), group, MagicMock(), share=MagicMock())
 
     assert deferred == [group.name for group in GROUPS.values() if group.pool == "prefork"] != []
+
+
+def test_a_child_shows_life_before_it_opens_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    signals, child = MagicMock(), MagicMock()
+    monkeypatch.setattr(lifecycle, "signals", signals)
+    lifecycle.watch_pool(child.contexts, MAINTENANCE_RUN, child.children, share=MagicMock())
+    (begin,) = signals.worker_process_init.connect.call_args.args
+    begin(sender=None)
+
+    assert child.mock_calls == [call.children.show_life(), call.contexts.connect()]
 
 
 #: A process whose shutdown hangs: it hears the signal and goes on. Its child is told to stop first, as a pool's is.
