@@ -532,11 +532,19 @@ class MemoryQuery(Frozen):
         return self
 
 
+#: What is wrong with a text that JSON may carry and no database takes.
+HALF_CHARACTER = "must not contain half of a surrogate pair, which is no character"
+
+
 def require_text(given: object, *, field: str) -> str:
-    """Return a caller's text, or raise MemoryInputError when it is of another type."""
-    if isinstance(given, str):
-        return given
-    raise MemoryInputError(field, f"must be text, and is of type {type(given).__name__}")
+    """Return a caller's text; MemoryInputError when it is of another type, or has half a character in it."""
+    if not isinstance(given, str):
+        raise MemoryInputError(field, f"must be text, and is of type {type(given).__name__}")
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise MemoryInputError(field, HALF_CHARACTER) from None
+    return given
 
 
 def require_prompt(text: object, token_budget: object) -> None:

@@ -16,6 +16,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
 )
+from memcore.models.memory import HALF_CHARACTER
 from memcore.remote.problems import TOO_MANY, UNAVAILABLE, error_of
 from memcore.telemetry import tracing
 
@@ -189,15 +190,18 @@ def breaking_off(address: Address) -> Iterator[None]:
 
 
 def request_of(client: httpx.Client | httpx.AsyncClient, call: Call[Any], address: Address) -> httpx.Request:
-    """Return the request of a call."""
-    return client.build_request(
-        call.method,
-        call.path,
-        json=call.body,
-        params=call.params,
-        headers=call.headers,
-        timeout=address.timeout(call.work_seconds),
-    )
+    """Return the request of a call. Raises MemoryInputError where a text has half a character in it."""
+    try:
+        return client.build_request(
+            call.method,
+            call.path,
+            json=call.body,
+            params=call.params,
+            headers=call.headers,
+            timeout=address.timeout(call.work_seconds),
+        )
+    except UnicodeEncodeError:
+        raise MemoryInputError("request", HALF_CHARACTER) from None
 
 
 class EventReader:

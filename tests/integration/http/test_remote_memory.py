@@ -67,6 +67,71 @@ def far(stack: StackAddress, server: ServeProcess) -> Iterator[RemoteMemory]:
         yield memory
 
 
+@pytest.mark.parametrize("name", ["team/ada", "/", "a%2Fb", "50% ?#é/", "a/../b"])
+def test_an_agents_id_may_have_signs_of_a_path_in_it(stack: StackAddress, server: ServeProcess, name: str) -> None:
+    agent = f"{name}{new_agent('named')}"
+    with Memory.connect(server.url, key=token(stack, agents=[agent])) as memory:
+        memory_id = memory.store(agent, "The printer jams.", key="k/1", wait=True).memory_ids[0]
+        memory.update(agent, memory_id, content="The printer jams on Fridays.")
+        assert [each.content for each in memory.search(agent, "printer")] == ["The printer jams on Fridays."]
+        memory.forget(agent, memory_id)
+        assert memory.search(agent, "printer") == ()
+        for other in (name.partition("/")[0] or "x", agent.replace("/", "%2F")):
+            if other != agent:
+                with pytest.raises(MemoryError):
+                    memory.search(other, "printer")
+
+
+#: Half of a character, as JSON may carry it: no text has it, and no database or request can.
+HALF = "\ud83d x"
+
+
+def one_of(memory: Any, agent: str) -> str:
+    return str(memory.store(agent, "x", wait=True).memory_ids[0])
+
+
+HALVES: dict[str, Callable[[Any, str], Any]] = {
+    "agent": lambda memory, _: memory.search(HALF, "x"),
+    "text": lambda memory, agent: memory.search(agent, HALF),
+    "filter": lambda memory, agent: memory.search(agent, "x", tags=[HALF]),
+    "attribute filter": lambda memory, agent: memory.search(agent, "x", attributes={"n": HALF}),
+    "time zone": lambda memory, agent: memory.search(agent, "x", time_zone=HALF),
+    "prompt": lambda memory, agent: memory.prepare(agent, HALF, token_budget=100),
+    "content": lambda memory, agent: memory.store(agent, HALF),
+    "key": lambda memory, agent: memory.store(agent, "x", key=HALF),
+    "tags": lambda memory, agent: memory.store(agent, "x", tags=[HALF]),
+    "attributes": lambda memory, agent: memory.store(agent, "x", attributes={"n": [HALF]}),
+    "attribute names": lambda memory, agent: memory.store(agent, "x", attributes={HALF: 1}),
+    "session": lambda memory, agent: memory.store(agent, "x", session_id=HALF),
+    "many": lambda memory, agent: memory.store_many(agent, ["x", HALF]),
+    "found by key": lambda memory, agent: memory.get_by_key(agent, HALF),
+    "update": lambda memory, agent: memory.update(agent, one_of(memory, agent), content=HALF),
+}
+
+
+@pytest.mark.parametrize("call", HALVES)
+def test_half_a_character_is_refused(near: Memory, far: RemoteMemory, call: str) -> None:
+    agent = new_agent("half")
+    for memory in (near, far):
+        with pytest.raises(MemoryInputError):
+            HALVES[call](memory, agent)
+
+
+@pytest.mark.parametrize("call", ["get", "forget", "history"])
+def test_half_a_character_is_no_memorys_id(near: Memory, far: RemoteMemory, call: str) -> None:
+    agent = new_agent("half")
+    for memory in (near, far):
+        assert _told(lambda memory=memory: getattr(memory, call)(agent, HALF)) in (None, (), MemoryInputError)
+
+
+def _told(call: Callable[[], Any]) -> object:
+    try:
+        found = call()
+    except MemoryError as error:
+        return type(error)
+    return getattr(found, "memory_ids", found)
+
+
 class Script:
     """A random script of calls for one agent; two with one seed make the same calls, each with ids of its own."""
 
