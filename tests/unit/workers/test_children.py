@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from billiard import get_context
+from support.running_stack import wait_until
 
 from memcore.telemetry.events import Event
 from workers.children import Children
@@ -45,6 +46,10 @@ def child_of(children: Children, work: Callable[[int], None]) -> Generator[int]:
         os.close(said)
 
 
+def has_ended(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+
 def speak(said: int) -> None:
     os.write(said, b"!")
 
@@ -76,7 +81,7 @@ def test_a_frozen_child_is_ended_and_what_it_held_is_free(tmp_path: Path, caplog
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
         pass_time(children, clock)
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        wait_until(lambda: has_ended(pid), what="the child to end")
         other.execute("BEGIN IMMEDIATE")
         frozen = [record for record in caplog.records if record.message == Event.WORKER_CHILD_FROZEN]
         assert [record.pid for record in frozen] == [pid]  # type: ignore[attr-defined]
@@ -92,7 +97,7 @@ def test_a_child_that_lives_is_left_alone() -> None:
                 time.sleep(0.001)
             clock.seconds += FROZEN_SECONDS / 2
             children.end_frozen()
-        assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
+        assert not has_ended(pid)
 
 
 def test_a_process_that_is_no_child_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +108,6 @@ def test_a_process_that_is_no_child_is_left_alone(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr("workers.children.os", SimpleNamespace(getpid=lambda: 1))
         children.end_frozen()
         pass_time(children, clock)
-        assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
+        assert not has_ended(pid)
         monkeypatch.undo()
         assert not bytes(children._signs).strip(b"\0"), "its sign is forgotten"
