@@ -100,7 +100,9 @@ def test_a_child_that_lives_is_left_alone() -> None:
         assert not has_ended(pid)
 
 
-def test_a_process_that_is_no_child_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_no_child_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     clock = Clock()
     children = Children(monotonic=clock, pause_seconds=3600)
     with child_of(children, speak) as pid:
@@ -108,6 +110,7 @@ def test_a_process_that_is_no_child_is_left_alone(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr("workers.children.os", SimpleNamespace(getpid=lambda: 1))
         children.end_frozen()
         pass_time(children, clock)
+        assert not caplog.records
         assert not has_ended(pid)
         monkeypatch.undo()
         assert not bytes(children._signs).strip(b"\0"), "its sign is forgotten"
