@@ -532,8 +532,8 @@ class MemoryQuery(Frozen):
         return self
 
 
-#: What is wrong with a text that JSON may carry and no database takes.
-HALF_CHARACTER = "must not contain half of a surrogate pair, which is no character"
+#: What is wrong with half a character, which JSON may carry and no database takes; as pydantic says it.
+NOT_UNICODE = "must be valid Unicode text"
 
 
 def require_text(given: object, *, field: str) -> str:
@@ -543,7 +543,7 @@ def require_text(given: object, *, field: str) -> str:
     try:
         given.encode()
     except UnicodeEncodeError:
-        raise MemoryInputError(field, HALF_CHARACTER) from None
+        raise MemoryInputError(field, NOT_UNICODE) from None
     return given
 
 

@@ -16,7 +16,7 @@ from memcore.errors import (
     MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
 )
-from memcore.models.memory import HALF_CHARACTER
+from memcore.models.memory import NOT_UNICODE
 from memcore.remote.problems import TOO_MANY, UNAVAILABLE, error_of
 from memcore.telemetry import tracing
 
@@ -201,7 +201,7 @@ def request_of(client: httpx.Client | httpx.AsyncClient, call: Call[Any], addres
             timeout=address.timeout(call.work_seconds),
         )
     except UnicodeEncodeError:
-        raise MemoryInputError("request", HALF_CHARACTER) from None
+        raise MemoryInputError("request", NOT_UNICODE) from None
 
 
 class EventReader:
