@@ -492,13 +492,18 @@ def to_records(points: Iterable[Record | ScoredPoint], *, space: str | None = No
     return [record for record in read if record is not None]
 
 
+def text_of(found: Found) -> str:
+    """Return the text of a point that a query found; outsiders may write anything there."""
+    text = found.payload.get(Key.DATA)
+    return text if isinstance(text, str) else ""
+
+
 def to_remark(found: Found, *, agent_id: str = "") -> Remark:
     """Return a point of one agent's that a query found as its neighbours see it."""
     payload = found.payload
-    # Outsiders may write anything there.
-    text, sequence, tags = payload.get(Key.DATA), payload.get(SEQUENCE_KEY), payload.get(Key.TAGS)
+    sequence, tags = payload.get(SEQUENCE_KEY), payload.get(Key.TAGS)
     return Remark(
-        text=text if isinstance(text, str) else "",
+        text=text_of(found),
         agent_id=agent_id,
         session_id=payload.get(Key.SESSION_ID),
         sequence=sequence if isinstance(sequence, int) else None,
