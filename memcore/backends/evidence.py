@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from typing import TypeVar
 
@@ -82,6 +83,9 @@ _TIME: _Forms = ("",)
 #: of a conversation may be long, and no memory says all of it.
 _TELLING, _MOST_SENTENCES = 8, 50
 
+#: Names of the months.
+_MONTHS = tuple(date(1, month, 1).strftime("%B") for month in range(1, 13))
+
 #: Memories among which a word's rarity is counted; those judged stand for all that have it.
 _AMONG = 100
 
@@ -107,7 +111,7 @@ class Candidate:
     def of(cls, entry: MemoryEntry, cosine: float | None, asked: AskedRange | None = None) -> "Candidate":
         """Return an entry as a candidate, labelled with its day and its tags; its search notes are no evidence."""
         day, is_in_time = entry.created_at, asked is not None and asked.has(entry)
-        labels = " ".join([f"{day.day} {day:%B %Y}", *sorted(entry.metadata.tags)])
+        labels = " ".join([f"{day.day} {_MONTHS[day.month - 1]} {day.year}", *sorted(entry.metadata.tags)])
         return cls(text=entry.content, labels=labels, cosine=cosine, is_in_time=is_in_time)
 
     @property
