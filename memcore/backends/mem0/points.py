@@ -67,6 +67,7 @@ from memcore.records import (
     Lineage,
     MemoryRecord,
     Vectors,
+    told,
 )
 from memcore.telemetry.events import Event
 
@@ -225,6 +226,20 @@ def decode(
 
     Raises ValueError when there is no text, no owner or no creation time: that is no memory.
     """
+    entry = _entry(memory_id, payload, relevance=relevance)
+    lineage = Lineage(
+        session_id=payload.get(Key.SESSION_ID),
+        project_id=payload.get(Key.PROJECT_ID),
+        task_id=payload.get(Key.TASK_ID),
+        summary_of=tuple(payload.get(Key.SUMMARY_OF) or ()),
+        depth=payload.get(Key.DEPTH) or 0,
+    )
+    extra = _extra(payload, str(payload.get(Key.AGENT_ID)))
+    return MemoryRecord(entry=entry, lineage=lineage, vectors=vectors, extra=extra)
+
+
+def _entry(memory_id: str, payload: Mapping[str, Any], *, relevance: float | None = None) -> MemoryEntry:
+    """Return the entry of a payload, without what its free fields tell."""
     created_at = _time(payload.get(Key.CREATED_AT))
     owner, content = payload.get(Key.AGENT_ID), payload.get(Key.DATA)
     # Readers of shared knowledge are told who says it.
@@ -235,7 +250,7 @@ def decode(
     if created_at is None or not isinstance(agent_id, str) or not isinstance(content, str):
         raise ValueError("the payload lacks data, agent_id or created_at")
     updated_at = _time(payload.get(Key.UPDATED_AT))
-    entry = MemoryEntry.model_validate(
+    return MemoryEntry.model_validate(
         {
             "id": memory_id,
             "agent_id": agent_id,
@@ -255,14 +270,6 @@ def decode(
             "origin": Origin.read(payload.get(ORIGIN_KEY)),
         }
     )
-    lineage = Lineage(
-        session_id=payload.get(Key.SESSION_ID),
-        project_id=payload.get(Key.PROJECT_ID),
-        task_id=payload.get(Key.TASK_ID),
-        summary_of=tuple(payload.get(Key.SUMMARY_OF) or ()),
-        depth=payload.get(Key.DEPTH) or 0,
-    )
-    return MemoryRecord(entry=entry, lineage=lineage, vectors=vectors, extra=_extra(payload, str(owner)))
 
 
 def iso(at: datetime) -> str:
@@ -516,14 +523,20 @@ def to_remark(found: Found, *, agent_id: str = "") -> Remark:
 def successor_of(found: Found) -> str | None:
     """Return the id of the memory that replaced a point's."""
     succession = found.payload.get(SUCCESSION_KEY)
-    by = succession.get("by") if isinstance(succession, Mapping) else None
+    by = succession.get("by") if isinstance(succession, dict) else None
     return by if isinstance(by, str) else None
 
 
 def to_entry(found: Found) -> MemoryEntry | None:
     """Return the entry of a point that a query found; None when it is no memory."""
-    record = _read(found.memory_id, found.payload)
-    return None if record is None else record.entry
+    # No record: a search makes one entry of each candidate, and wants nothing else of it.
+    try:
+        entry, session_id = _entry(found.memory_id, found.payload), found.payload.get(Key.SESSION_ID)
+        known = told(entry, found.payload, session_id=session_id)
+        return entry.model_copy(update=known) if known else entry
+    except _UNREADABLE as error:
+        _note_unreadable(found.memory_id, error)
+        return None
 
 
 def _read(
@@ -531,10 +544,17 @@ def _read(
 ) -> MemoryRecord | None:
     try:
         return decode(memory_id, payload, vectors=vectors, relevance=relevance)
-    except (ValueError, TypeError, MemoryInputError) as error:
-        # One point that somebody else wrote must not make all the others unreadable.
-        _log.warning(Event.MEMORY_MODEL_INVALID, extra={"memory_id": memory_id, "error": type(error).__name__})
+    except _UNREADABLE as error:
+        _note_unreadable(memory_id, error)
         return None
+
+
+#: What a payload raises that is no memory: one point that somebody else wrote must not make all others unreadable.
+_UNREADABLE = (ValueError, TypeError, MemoryInputError)
+
+
+def _note_unreadable(memory_id: str, error: Exception) -> None:
+    _log.warning(Event.MEMORY_MODEL_INVALID, extra={"memory_id": memory_id, "error": type(error).__name__})
 
 
 def _vectors(vector: VectorStructOutput | None, *, space: str | None) -> Vectors | None:
