@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from memcore.backends.time_phrases import event_words, idle_words
 from memcore.backends.when import AskedRange
-from memcore.embedding.bm25 import EXACT, Tokenizer
+from memcore.embedding.bm25 import EXACT, QUESTIONS_KEPT, Tokenizer
 from memcore.embedding.languages import is_part
 from memcore.embedding.sentences import part_sentences
 from memcore.models.answers import Shown, Standing
@@ -171,7 +171,7 @@ def _judged_sentences(question: str) -> list[str]:
     return [*part_sentences(question)][-_MOST_SENTENCES:]
 
 
-def _parts(question: str) -> list[dict[_Forms, float]]:
+def _parts(question: str) -> list[Mapping[_Forms, float]]:
     """Return the weights of each part of the sentences that ask for several things."""
     cut = [_BETWEEN_PARTS.split(each) for each in _judged_sentences(question)]
     parts = [part for each in cut if len(each) > 1 for part in each]
@@ -179,7 +179,7 @@ def _parts(question: str) -> list[dict[_Forms, float]]:
     return [_weights(f"- {part}") for part in parts[-_MOST_SENTENCES:]]
 
 
-def _weighed(question: str) -> list[dict[_Forms, float]]:
+def _weighed(question: str) -> list[Mapping[_Forms, float]]:
     return list(map(_weights, _judged_sentences(question)))
 
 
@@ -314,7 +314,7 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
     return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered
 
 
-def _with_time(sentence: str, asked: AskedRange) -> dict[_Forms, float]:
+def _with_time(sentence: str, asked: AskedRange) -> Mapping[_Forms, float]:
     """Return the weights of a sentence with one for the range instead of its words, if the sentence has these.
 
     Short words are left out beside it: in languages without a list of stop words here they are such, mostly. So is
@@ -334,7 +334,8 @@ def _with_time(sentence: str, asked: AskedRange) -> dict[_Forms, float]:
     return {**telling, _TIME: _NAMED}
 
 
-def _weights(question: str) -> dict[_Forms, float]:
+@lru_cache(maxsize=QUESTIONS_KEPT)
+def _weights(question: str) -> Mapping[_Forms, float]:
     """Return the weight of each word of a question."""
     forms_of = _tokenizer.query_forms(question)
     weights = {forms: _NAMED if forms[-1].startswith(EXACT) else 1.0 for forms in forms_of}
