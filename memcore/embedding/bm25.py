@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise, zip_longest
+from string import ascii_lowercase, digits
 
 import mmh3
 import Stemmer
@@ -36,8 +37,8 @@ QUESTION_FRAMES = frozenset({"kind", "kinds", "sort", "sorts", "type", "types"})
 #: A lone letter, or a run of letters and digits with inner marks. The underscore joins the words of names: it splits.
 _WORD = re.compile(f"[{LONE_LETTERS}]|[^\\W_{LONE_LETTERS}]+(?:[{INNER_MARKS}]+[^\\W_{LONE_LETTERS}]*)*")
 
-#: The same words in folded ASCII text, found in less than half the time.
-_ASCII_WORD = re.compile("[a-z0-9]+")
+#: What stands between words in folded ASCII text, as spaces: these are found in a quarter of the time.
+_BETWEEN_ASCII_WORDS = {place: " " for place in range(128) if chr(place) not in ascii_lowercase + digits}
 
 #: Version of the terms that a text has; the next one when `memtend reindex` must make sparse vectors anew. 1 had no
 #: exact forms and no beginnings.
@@ -173,7 +174,7 @@ def _without_stop_words(words: list[str]) -> list[str]:
 
 
 def _words(folded: str) -> list[str]:
-    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+    return folded.translate(_BETWEEN_ASCII_WORDS).split() if folded.isascii() else _WORD.findall(folded)
 
 
 def _stemmer() -> Callable[[str], str]:
