@@ -52,9 +52,13 @@ def _compared(question: str, scores: Mapping[str, float], memories: Mapping[str,
             alike[said, named].append((key, terms))
     found, plain = dict(scores), cache(bare)
     for every in alike.values():
+        said_at = {key: memories[key].last_stated_at for key, _ in every} if len(every) > 1 else {}
         for (older, words), (newer, others) in combinations(every, 2):
-            is_newer = memories[newer].last_stated_at > memories[older].last_stated_at
-            if is_newer and scores[newer] >= _NEAR * scores[older] and _are_alike(plain(words), plain(others)):
+            if (
+                said_at[newer] > said_at[older]
+                and scores[newer] >= _NEAR * scores[older]
+                and _are_alike(plain(words), plain(others))
+            ):
                 found[newer] = max(found[newer], found[older])
     return found
 
