@@ -9,10 +9,9 @@ import hashlib
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -420,13 +419,12 @@ def _require_identity(recorded: Any, name: str, identity: EmbedderIdentity) -> N
 # and only the fields that a search needs are read. The call itself is the client's own: key, time-out and errors.
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A point that a query found."""
 
     memory_id: str
     score: float
-    payload: dict[str, Any] = field(default_factory=dict)
+    payload: dict[str, Any]
 
 
 def ask(client: QdrantClient, collection: str, queries: Sequence[dict[str, Any]]) -> list[list[Found]]:

@@ -1,7 +1,7 @@
 """What reads a collection: by id, by filter and in order; by meaning and by keywords in one round trip."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -219,7 +219,7 @@ class _Lists:
     def put_beside(self, payloads: Mapping[str, dict[str, Any]]) -> None:
         """Put these memories, which replaced others, right behind them, with their scores."""
         near = _scores(self.cosines)
-        similar = [replace(one, score=near[one.memory_id]) for one in self.sparse if one.memory_id in near]
+        similar = [one._replace(score=near[one.memory_id]) for one in self.sparse if one.memory_id in near]
         self.cosines += [each for each in _followed(similar, payloads) if each.memory_id in payloads]
         self.dense, self.sparse = _followed(self.dense, payloads), _followed(self.sparse, payloads)
 
