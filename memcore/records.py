@@ -100,7 +100,7 @@ class SearchNotes:
 
 
 #: The free fields that say something of their memory.
-_TOLD = frozenset(
+_REPORTED = frozenset(
     {COVERS_UNTIL_KEY, VALIDITY_KEY, SUCCESSION_KEY, STATED_KEY, CALLER_KEY, ATTRIBUTES_KEY, SEARCH_NOTES_KEY}
 )
 
@@ -136,7 +136,7 @@ class MemoryRecord:
     def __post_init__(self) -> None:
         origin = Origin.read(self.extra.get(ORIGIN_KEY))
         is_new = origin is not None and origin is not self.entry.origin
-        known = told(self.entry, self.extra, session_id=self.lineage.session_id)
+        known = reported(self.entry, self.extra, session_id=self.lineage.session_id)
         if is_new:
             known["origin"] = origin
         if known:
@@ -237,10 +237,10 @@ class MemoryRecord:
         return self.entry.covers_until or self.entry.created_at
 
 
-def told(entry: MemoryEntry, fields: Mapping[str, Any], *, session_id: str | None) -> dict[str, Any]:
+def reported(entry: MemoryEntry, fields: Mapping[str, Any], *, session_id: str | None) -> dict[str, Any]:
     """Return what the free fields of a memory say of it: the fields of the entry that these change."""
     known: dict[str, Any] = {} if session_id is None else {"session_id": session_id}
-    if _TOLD.isdisjoint(fields) and not entry.search_notes:
+    if _REPORTED.isdisjoint(fields) and not entry.search_notes:
         return known
     if COVERS_UNTIL_KEY in fields:
         known["covers_until"] = _covers_until(fields[COVERS_UNTIL_KEY], entry.created_at)

@@ -66,7 +66,7 @@ from memcore.records import (
     Lineage,
     MemoryRecord,
     Vectors,
-    told,
+    reported,
 )
 from memcore.telemetry.events import Event
 
@@ -238,7 +238,7 @@ def decode(
 
 
 def _entry(memory_id: str, payload: Mapping[str, Any], *, relevance: float | None = None) -> MemoryEntry:
-    """Return the entry of a payload, without what its free fields tell."""
+    """Return the entry of a payload, without what its free fields say."""
     created_at = _time(payload.get(Key.CREATED_AT))
     owner, content = payload.get(Key.AGENT_ID), payload.get(Key.DATA)
     # Readers of shared knowledge are told who says it.
@@ -530,7 +530,7 @@ def to_entry(found: Found) -> MemoryEntry | None:
     # No record: a search makes one entry of each candidate, and wants nothing else of it.
     try:
         entry, session_id = _entry(found.memory_id, found.payload), found.payload.get(Key.SESSION_ID)
-        known = told(entry, found.payload, session_id=session_id)
+        known = reported(entry, found.payload, session_id=session_id)
         return entry.model_copy(update=known) if known else entry
     except _UNREADABLE as error:
         _note_unreadable(found.memory_id, error)
