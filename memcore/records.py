@@ -99,6 +99,12 @@ class SearchNotes:
         return f"{model or ''}/{NOTES_VERSION}"
 
 
+#: The free fields that say something of their memory.
+_REPORTED = frozenset(
+    {COVERS_UNTIL_KEY, VALIDITY_KEY, SUCCESSION_KEY, STATED_KEY, CALLER_KEY, ATTRIBUTES_KEY, SEARCH_NOTES_KEY}
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
     """What a memory was stored in, and which memories it replaced if it is a summary.
@@ -130,24 +136,9 @@ class MemoryRecord:
     def __post_init__(self) -> None:
         origin = Origin.read(self.extra.get(ORIGIN_KEY))
         is_new = origin is not None and origin is not self.entry.origin
-        known: dict[str, Any] = {"origin": origin} if is_new else {}
-        if COVERS_UNTIL_KEY in self.extra:
-            known["covers_until"] = self._covers_until()
-        if isinstance(validity := self.extra.get(VALIDITY_KEY), Mapping):
-            known |= {"valid_from": _moment(validity.get("from")), "valid_until": _moment(validity.get("until"))}
-        if isinstance(succession := self.extra.get(SUCCESSION_KEY), Mapping):
-            by, at = succession.get("by"), _moment(succession.get("at"))
-            known |= {"superseded_by": by, "superseded_at": at} if isinstance(by, str) and at is not None else {}
-        if (stated_at := _moment(self.extra.get(STATED_KEY))) is not None:
-            known["stated_at"] = stated_at
-        if isinstance(key := self.extra.get(CALLER_KEY), str):
-            known["key"] = key
-        if isinstance(attributes := self.extra.get(ATTRIBUTES_KEY), Mapping):
-            known["attributes"] = AttributeMap(attributes)
-        if (notes := self._search_notes()) != self.entry.search_notes:
-            known["search_notes"] = notes
-        if self.lineage.session_id is not None:
-            known["session_id"] = self.lineage.session_id
+        known = reported(self.entry, self.extra, session_id=self.lineage.session_id)
+        if is_new:
+            known["origin"] = origin
         if known:
             object.__setattr__(self, "entry", self.entry.model_copy(update=known))
 
@@ -229,11 +220,6 @@ class MemoryRecord:
         extra = {**self.extra, SEARCH_NOTES_KEY: {"by": notes.by, "texts": list(notes.texts)}}
         return replace(self, vectors=None, extra=extra)
 
-    def _search_notes(self) -> tuple[str, ...]:
-        notes = self.extra.get(SEARCH_NOTES_KEY)
-        texts = notes.get("texts") if isinstance(notes, Mapping) else None
-        return tuple(each for each in texts if isinstance(each, str)) if isinstance(texts, list) else ()
-
     @property
     def is_lesson(self) -> bool:
         """Whether it carries what was decided about a lesson; a text in a lesson's form alone does not make one."""
@@ -250,13 +236,42 @@ class MemoryRecord:
         """When the newest memory was made that it stands for; its own time unless it is a summary."""
         return self.entry.covers_until or self.entry.created_at
 
-    def _covers_until(self) -> datetime | None:
-        # A key that somebody else wrote may be anything.
-        try:
-            until = datetime.fromisoformat(self.extra[COVERS_UNTIL_KEY])
-        except (KeyError, TypeError, ValueError):
-            return None
-        return None if until.tzinfo is None else max(within_range(until), self.entry.created_at)
+
+def reported(entry: MemoryEntry, fields: Mapping[str, Any], *, session_id: str | None) -> dict[str, Any]:
+    """Return what the free fields of a memory say of it: the fields of the entry that these change."""
+    known: dict[str, Any] = {} if session_id is None else {"session_id": session_id}
+    if _REPORTED.isdisjoint(fields) and not entry.search_notes:
+        return known
+    if COVERS_UNTIL_KEY in fields:
+        known["covers_until"] = _covers_until(fields[COVERS_UNTIL_KEY], entry.created_at)
+    if isinstance(validity := fields.get(VALIDITY_KEY), Mapping):
+        known |= {"valid_from": _moment(validity.get("from")), "valid_until": _moment(validity.get("until"))}
+    if isinstance(succession := fields.get(SUCCESSION_KEY), Mapping):
+        by, at = succession.get("by"), _moment(succession.get("at"))
+        known |= {"superseded_by": by, "superseded_at": at} if isinstance(by, str) and at is not None else {}
+    if (stated_at := _moment(fields.get(STATED_KEY))) is not None:
+        known["stated_at"] = stated_at
+    if isinstance(key := fields.get(CALLER_KEY), str):
+        known["key"] = key
+    if isinstance(attributes := fields.get(ATTRIBUTES_KEY), Mapping):
+        known["attributes"] = AttributeMap(attributes)
+    if (notes := _search_notes(fields.get(SEARCH_NOTES_KEY))) != entry.search_notes:
+        known["search_notes"] = notes
+    return known
+
+
+def _search_notes(notes: object) -> tuple[str, ...]:
+    texts = notes.get("texts") if isinstance(notes, Mapping) else None
+    return tuple(each for each in texts if isinstance(each, str)) if isinstance(texts, list) else ()
+
+
+def _covers_until(said: Any, created_at: datetime) -> datetime | None:
+    # A key that somebody else wrote may be anything.
+    try:
+        until = datetime.fromisoformat(said)
+    except (TypeError, ValueError):
+        return None
+    return None if until.tzinfo is None else max(within_range(until), created_at)
 
 
 def keyed(metadata: MemoryMetadata) -> MemoryMetadata:

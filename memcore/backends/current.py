@@ -3,6 +3,8 @@
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
+from itertools import combinations
 
 from memcore.backends.evidence import MOST_JUDGED, question_terms, terms_of
 from memcore.backends.when import AskedRange
@@ -48,16 +50,21 @@ def _compared(question: str, scores: Mapping[str, float], memories: Mapping[str,
         if said := terms & asked:
             named = frozenset(name for name, pattern in names.items() if pattern.search(fold(text)))
             alike[said, named].append((key, terms))
-    found = dict(scores)
+    found, plain = dict(scores), cache(bare)
     for every in alike.values():
-        group = [(key, bare(terms)) for key, terms in every] if len(every) > 1 else []
-        for place, (older, words) in enumerate(group):
-            for newer, others in group[place + 1 :]:
-                is_newer = memories[newer].last_stated_at > memories[older].last_stated_at
-                is_newer = is_newer and scores[newer] >= _NEAR * scores[older]
-                if is_newer and 2 * len(words & others) >= ALIKE * (len(words) + len(others)):
-                    found[newer] = max(found[newer], found[older])
+        said_at = {key: memories[key].last_stated_at for key, _ in every} if len(every) > 1 else {}
+        for (older, words), (newer, others) in combinations(every, 2):
+            if (
+                said_at[newer] > said_at[older]
+                and scores[newer] >= _NEAR * scores[older]
+                and _are_alike(plain(words), plain(others))
+            ):
+                found[newer] = max(found[newer], found[older])
     return found
+
+
+def _are_alike(words: frozenset[str], others: frozenset[str]) -> bool:
+    return 2 * len(words & others) >= ALIKE * (len(words) + len(others))
 
 
 def _behind_successors(scores: dict[str, float], memories: Mapping[str, MemoryEntry]) -> dict[str, float]:

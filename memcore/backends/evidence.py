@@ -9,12 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from typing import TypeVar
 
 from memcore.backends.time_phrases import event_words, idle_words
 from memcore.backends.when import AskedRange
-from memcore.embedding.bm25 import EXACT, Tokenizer
+from memcore.embedding.bm25 import EXACT, QUESTIONS_KEPT, Tokenizer
 from memcore.embedding.languages import is_part
 from memcore.embedding.sentences import part_sentences
 from memcore.models.answers import Shown, Standing
@@ -82,6 +83,9 @@ _TIME: _Forms = ("",)
 #: of a conversation may be long, and no memory says all of it.
 _TELLING, _MOST_SENTENCES = 8, 50
 
+#: Names of the months.
+_MONTHS = tuple(date(1, month, 1).strftime("%B") for month in range(1, 13))
+
 #: Memories among which a word's rarity is counted; those judged stand for all that have it.
 _AMONG = 100
 
@@ -107,7 +111,7 @@ class Candidate:
     def of(cls, entry: MemoryEntry, cosine: float | None, asked: AskedRange | None = None) -> "Candidate":
         """Return an entry as a candidate, labelled with its day and its tags; its search notes are no evidence."""
         day, is_in_time = entry.created_at, asked is not None and asked.has(entry)
-        labels = " ".join([f"{day.day} {day:%B %Y}", *sorted(entry.metadata.tags)])
+        labels = " ".join([f"{day.day} {_MONTHS[day.month - 1]} {day.year}", *sorted(entry.metadata.tags)])
         return cls(text=entry.content, labels=labels, cosine=cosine, is_in_time=is_in_time)
 
     @property
@@ -167,7 +171,7 @@ def _judged_sentences(question: str) -> list[str]:
     return [*part_sentences(question)][-_MOST_SENTENCES:]
 
 
-def _parts(question: str) -> list[dict[_Forms, float]]:
+def _parts(question: str) -> list[Mapping[_Forms, float]]:
     """Return the weights of each part of the sentences that ask for several things."""
     cut = [_BETWEEN_PARTS.split(each) for each in _judged_sentences(question)]
     parts = [part for each in cut if len(each) > 1 for part in each]
@@ -175,7 +179,7 @@ def _parts(question: str) -> list[dict[_Forms, float]]:
     return [_weights(f"- {part}") for part in parts[-_MOST_SENTENCES:]]
 
 
-def _weighed(question: str) -> list[dict[_Forms, float]]:
+def _weighed(question: str) -> list[Mapping[_Forms, float]]:
     return list(map(_weights, _judged_sentences(question)))
 
 
@@ -310,7 +314,7 @@ def weight_of_time(question: str, asked: AskedRange, candidates: Sequence[Candid
     return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered
 
 
-def _with_time(sentence: str, asked: AskedRange) -> dict[_Forms, float]:
+def _with_time(sentence: str, asked: AskedRange) -> Mapping[_Forms, float]:
     """Return the weights of a sentence with one for the range instead of its words, if the sentence has these.
 
     Short words are left out beside it: in languages without a list of stop words here they are such, mostly. So is
@@ -330,7 +334,8 @@ def _with_time(sentence: str, asked: AskedRange) -> dict[_Forms, float]:
     return {**telling, _TIME: _NAMED}
 
 
-def _weights(question: str) -> dict[_Forms, float]:
+@lru_cache(maxsize=QUESTIONS_KEPT)
+def _weights(question: str) -> Mapping[_Forms, float]:
     """Return the weight of each word of a question."""
     forms_of = _tokenizer.query_forms(question)
     weights = {forms: _NAMED if forms[-1].startswith(EXACT) else 1.0 for forms in forms_of}

@@ -42,6 +42,9 @@ _ME = frozenset(
     "i me my mine we our us ich mir mich mein meine wir uns je moi mon ma nous yo mi nosotros io noi ik mij wij".split()  # noqa: SIM905
 )
 
+#: The words of no name.
+_NOBODY = frozenset[str]()
+
 #: A tag that begins so names who said what the memory holds, which need not be the agent that keeps it.
 SPEAKER_TAG = "speaker:"
 
@@ -125,7 +128,7 @@ def among_neighbours(question: str, scores: Mapping[str, float], remarks: Mappin
     for key, score in scores.items():
         remark = remarks[key]
         raised, size, speakers = score, len(remark.text.encode()), _speakers(remark)
-        role = _role(speakers)
+        role = _role(speakers) if speakers else _NOBODY
         beside = _BESIDE_IN_CHAT if role else _BESIDE
         if remark.session_id is not None and remark.sequence is not None:
             before = places.get((remark.agent_id, remark.session_id, remark.sequence - 1))
@@ -135,7 +138,7 @@ def among_neighbours(question: str, scores: Mapping[str, float], remarks: Mappin
             if before is not None:
                 is_answer = size <= _ANSWER_BYTES and _asks(remarks[before].text)
                 raised += (beside + _ANSWER * is_answer) * scores[before]
-        if _is_named(remark, speakers, asked) or _is_meant(role, asked):
+        if (speakers or remark.source) and (_is_named(remark, speakers, asked) or _is_meant(role, asked)):
             raised *= _NAMED
         if is_number and says_number(remark.text):
             raised *= _NUMBER
@@ -163,19 +166,20 @@ def _asks(text: str) -> bool:
 
 def _speakers(remark: Remark) -> list[frozenset[str]]:
     """Return the words of each name of who said it: a role, a tag, the label of the text."""
-    end = remark.text.find(":", 0, _HEAD_CHARS) + 1
     names = [_words(name) for name in (remark.role, remark.speaker) if name]
-    return [*names, _speaker(remark.text[:end])] if end else names
+    if end := remark.text.find(":", 0, _HEAD_CHARS) + 1:
+        names.append(_speaker(remark.text[:end]))
+    return names
 
 
 def _role(speakers: Iterable[frozenset[str]]) -> frozenset[str]:
     """Return the first name that is a role, such as assistant; empty among people."""
-    return next((words for words in speakers if words and words <= _ROLES), frozenset())
+    return next((words for words in speakers if words and words <= _ROLES), _NOBODY)
 
 
 def _is_named(remark: Remark, speakers: Iterable[frozenset[str]], asked: frozenset[str]) -> bool:
     """Return whether a question names who said it, or its source."""
-    source = _words(remark.source) if remark.source else frozenset[str]()
+    source = _words(remark.source) if remark.source else _NOBODY
     return any(words and asked.issuperset(words) for words in (source, *speakers))
 
 

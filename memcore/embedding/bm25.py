@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise, zip_longest
+from string import ascii_lowercase, digits
 
 import mmh3
 import Stemmer
@@ -36,8 +37,8 @@ QUESTION_FRAMES = frozenset({"kind", "kinds", "sort", "sorts", "type", "types"})
 #: A lone letter, or a run of letters and digits with inner marks. The underscore joins the words of names: it splits.
 _WORD = re.compile(f"[{LONE_LETTERS}]|[^\\W_{LONE_LETTERS}]+(?:[{INNER_MARKS}]+[^\\W_{LONE_LETTERS}]*)*")
 
-#: The same words in folded ASCII text, found in less than half the time.
-_ASCII_WORD = re.compile("[a-z0-9]+")
+#: What stands between words in folded ASCII text, as spaces: an expression would take twice as long.
+_BETWEEN_ASCII_WORDS = {place: " " for place in range(128) if chr(place) not in ascii_lowercase + digits}
 
 #: Version of the terms that a text has; the next one when `memtend reindex` must make sparse vectors anew. 1 had no
 #: exact forms and no beginnings.
@@ -65,6 +66,9 @@ _NUMBER_WEIGHT = 0.25
 #: Stems kept, in words; about 4 MB when full. Half the words of a text are among the commonest few hundred.
 _STEM_CACHE_SIZE = 32_768
 
+#: Questions of which is kept what they ask for: those that are being answered.
+QUESTIONS_KEPT = 8
+
 
 def require_texts(texts: Sequence[str]) -> None:
     """Raise MemoryInputError when one text is given where a sequence of texts belongs: it would be cut into letters."""
@@ -91,12 +95,9 @@ class Tokenizer:
     Each word has its English stem, whatever its language. Where the text is in another one, the stem there and the
     word without accents are further terms, and so is each pair of characters in a script without spaces. A word whose
     sign, number or case tells ("O+", "-20", "getUser") has its exact form as a further term. Beginnings of words are
-    further terms where no language is known, of a document only if it has letters beyond ASCII.
+    further terms where no language is known, of a document only if it has letters beyond ASCII. All of a process keep
+    the same stems.
     """
-
-    def __init__(self) -> None:
-        self._stem = lru_cache(maxsize=_STEM_CACHE_SIZE)(_stemmer())
-        self._stems = Stems()
 
     @staticmethod
     def words(text: str) -> list[str]:
@@ -120,8 +121,8 @@ class Tokenizer:
         language, words = language_of(every), _without_stop_words(every)
         exact = [EXACT + word for word in exact_words(text)]
         if language is None and folded.isascii():
-            return list(map(self._stem, words)), exact
-        forms = self._forms(words, language, is_known=has_language(every, language))
+            return list(map(_stem, words)), exact
+        forms = _forms(words, language, is_known=has_language(every, language))
         further = [other for each in forms for other in each[1:]]
         return [each[0] for each in forms], [*further, *pairs(folded), *exact]
 
@@ -135,25 +136,7 @@ class Tokenizer:
         The exact form belongs to the first of its words that say something; where none does, it is a word. Left out are
         "kind of", "type of" and "sort of", and the function words of the question's language.
         """
-        folded = fold(text)
-        words = _words(folded)
-        first = next(iter(words), "")
-        is_frame = [word in QUESTION_FRAMES and after == "of" for word, after in pairwise([*words, ""])]
-        words = [word for word, is_idle in zip(words, is_frame, strict=True) if not is_idle]
-        language = language_of(words)
-        is_known = language is not None or has_language(words, None)
-        if language is not None:
-            words = [word for word in words if not is_function_word(word, language)] or words
-        words = _without_stop_words(words)
-        exact, asked = defaultdict[str | None, list[str]](list), frozenset(words)
-        for each in exact_words(text):
-            if len(each) == 1 and fold(each) == first and language and is_function_word(first, language):
-                continue  # "O que", as "A" and "I" in English: a capital letter that begins the question
-            exact[next(filter(asked.__contains__, _words(fold(each))), None)].append(EXACT + each)
-        forms = self._forms(words, language, is_known=is_known)
-        forms = [(*each, *exact[word]) for word, each in zip(words, forms, strict=True)]
-        forms += [(each,) for each in exact[None]]
-        return telling([*forms, *((pair,) for pair in pairs(folded))], folded)
+        return [*_query_forms(text)]
 
     def query_weights(self, text: str) -> dict[str, float]:
         """Return the weight of each term of a question: 1 for each of its words, however often it says them.
@@ -173,15 +156,6 @@ class Tokenizer:
                 weights[form] = max(weights.get(form, 0.0), weight)
         return weights
 
-    def _forms(self, words: list[str], language: str | None, *, is_known: bool) -> list[tuple[str, ...]]:
-        found: list[tuple[str, ...]] = []
-        for word in words:
-            stem = self._stem(word)
-            other = without_accents(stem) if language is None else self._stems.of(word, language)
-            further = [] if is_known else [BEGINNING + each for each in beginnings(without_accents(word))]
-            found.append((stem, *further) if other == stem else (stem, other, *further))
-        return found
-
 
 def _exact_weight(form: str) -> float:
     if form.isdigit():
@@ -200,7 +174,7 @@ def _without_stop_words(words: list[str]) -> list[str]:
 
 
 def _words(folded: str) -> list[str]:
-    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+    return folded.translate(_BETWEEN_ASCII_WORDS).split() if folded.isascii() else _WORD.findall(folded)
 
 
 def _stemmer() -> Callable[[str], str]:
@@ -214,6 +188,43 @@ def _stemmer() -> Callable[[str], str]:
             return str(stemmer.stemWord(word))
 
     return stem
+
+
+_stem, _stems = lru_cache(maxsize=_STEM_CACHE_SIZE)(_stemmer()), Stems()
+
+
+def _forms(words: list[str], language: str | None, *, is_known: bool) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for word in words:
+        stem = _stem(word)
+        other = without_accents(stem) if language is None else _stems.of(word, language)
+        further = [] if is_known else [BEGINNING + each for each in beginnings(without_accents(word))]
+        found.append((stem, *further) if other == stem else (stem, other, *further))
+    return found
+
+
+# A search asks for those of its question five times.
+@lru_cache(maxsize=QUESTIONS_KEPT)
+def _query_forms(text: str) -> list[tuple[str, ...]]:
+    folded = fold(text)
+    words = _words(folded)
+    first = next(iter(words), "")
+    is_frame = [word in QUESTION_FRAMES and after == "of" for word, after in pairwise([*words, ""])]
+    words = [word for word, is_idle in zip(words, is_frame, strict=True) if not is_idle]
+    language = language_of(words)
+    is_known = language is not None or has_language(words, None)
+    if language is not None:
+        words = [word for word in words if not is_function_word(word, language)] or words
+    words = _without_stop_words(words)
+    exact, asked = defaultdict[str | None, list[str]](list), frozenset(words)
+    for each in exact_words(text):
+        if len(each) == 1 and fold(each) == first and language and is_function_word(first, language):
+            continue  # "O que", as "A" and "I" in English: a capital letter that begins the question
+        exact[next(filter(asked.__contains__, _words(fold(each))), None)].append(EXACT + each)
+    forms = _forms(words, language, is_known=is_known)
+    forms = [(*each, *exact[word]) for word, each in zip(words, forms, strict=True)]
+    forms += [(each,) for each in exact[None]]
+    return telling([*forms, *((pair,) for pair in pairs(folded))], folded)
 
 
 #: Added to a word's texts: without it a word of none would be infinitely rare.

@@ -52,9 +52,12 @@ def exact_words(text: str) -> list[str]:
     typed = text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_TYPED)
     is_shouted, is_behind_number = typed.isupper(), False
     found: list[str] = []
-    for chunk in typed.split() if typed.isascii() else _CHUNK.findall(typed):
+    chunks = typed.split() if typed.isascii() else _CHUNK.findall(typed)
+    has_long = max(map(len, chunks), default=0) >= _LONG
+    plain = (len(chunk) < _LONG and _is_plain(chunk) for chunk in chunks) if has_long else map(_is_plain, chunks)
+    for chunk, is_plain in zip(chunks, plain, strict=True):
         # Most words are plain: this is all that they cost.
-        if not is_behind_number and len(chunk) < _LONG and _is_plain(chunk):
+        if is_plain and not is_behind_number:
             continue
         read = _read if len(chunk) < _LONG else _read.__wrapped__
         words, is_behind_number = read(chunk, is_shouted=is_shouted, is_behind_number=is_behind_number)

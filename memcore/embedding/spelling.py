@@ -6,7 +6,7 @@ people seldom get wrong. Names are left as they are: another name is another per
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from string import ascii_lowercase
 
 from memcore.embedding.bm25 import Tokenizer, fold
@@ -35,12 +35,12 @@ def doubtful(question: str, texts: Sequence[str], *, tokenizer: Tokenizer) -> tu
     words = [*dict.fromkeys(map(fold, filter(str.islower, _WORD.findall(question))))]
     if not words:
         return [], 1.0
-    telling, said = [forms[0] for forms in tokenizer.query_forms(question)], [*map(fold, texts)]
-    most = max((sum(stem in text for stem in telling) for text in said[:_FIRST]), default=0)
+    telling = [forms[0] for forms in tokenizer.query_forms(question)]
+    most = max((sum(stem in text for stem in telling) for text in map(fold, texts[:_FIRST])), default=0)
     if 2 * most >= len(telling):
         return [], 1.0
     stems = dict(zip(words, tokenizer.stems(words), strict=True))
-    every = "\n".join(said)
+    every = "\n".join(map(fold, texts))
     missing = [word for word in words if stems[word] in telling and stems[word] not in every]
     return sorted(missing, key=len, reverse=True)[:_MOST_WORDS], most / len(telling)
 
@@ -58,16 +58,19 @@ def spellings(word: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def respelled(question: str, words: Iterable[str], texts: Iterable[str]) -> str:
+def respelled(question: str, words: Collection[str], texts: Iterable[str]) -> str:
     """Return the question with each of these words as most of the texts spell it; as it is where one has the word.
 
     A plural's "s" may be there or not.
     """
-    said = Counter(word for text in texts for word in dict.fromkeys(Tokenizer.words(text)))
+    # The first letter is never wrong.
+    begins = tuple({word[0] for word in words})
+    every = (word for text in texts for word in dict.fromkeys(Tokenizer.words(text)) if word.startswith(begins))
+    said = Counter(every)
     forms = {word: {word, f"{word}s", word.removesuffix("s")} for word in said}
     for word in words:
-        every = spellings(word)
-        meant = [other for other in said if not every.isdisjoint(forms[other])]
+        spelled = spellings(word)
+        meant = [other for other in said if not spelled.isdisjoint(forms[other])]
         if meant and not any(word in forms[other] for other in meant):
             # Of words as frequent the first: the texts are the best first.
             best = max(meant, key=said.__getitem__)

@@ -121,7 +121,10 @@ MUTANTS: tuple[Mutant, ...] = (
             'return None if payload is None else payload.get(Key.DATA, "")',
         ),
         ("if error.status_code != HTTPStatus.NOT_FOUND:", "if True:"),
-        ("if (notes := self._search_notes()) != self.entry.search_notes:", "if notes := self._search_notes():"),
+        (
+            "if (notes := _search_notes(fields.get(SEARCH_NOTES_KEY))) != entry.search_notes:",
+            "if notes := _search_notes(fields.get(SEARCH_NOTES_KEY)):",
+        ),
         ("dense = np.where(means.any(axis=1, keepdims=True), _unit(dense + _unit(means)), dense)", "pass"),
         ("is_other = (notes * texts).sum(axis=1) <= (notes @ others.T).mean(axis=1)", "is_other = is_foreign"),
         (
@@ -222,7 +225,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("return bool(role & _USER) and not asked.isdisjoint(_ME)", "return bool(role & _USER)"),
         ("is_answer = size <= _ANSWER_BYTES and _asks(remarks[before].text)", "is_answer = True"),
-        ("is_newer = is_newer and scores[newer] >= _NEAR * scores[older]", "is_newer = is_newer and True"),
+        ("and scores[newer] >= _NEAR * scores[older]", "and True"),
         ("if said := terms & asked:", "if said := asked:"),
         ("following[session] += 1", "following[session] += 0"),
         ("for each in sorted(records, key=lambda each: each.entry.created_at):", "for each in records:"),

@@ -9,10 +9,9 @@ import hashlib
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -67,6 +66,7 @@ from memcore.records import (
     Lineage,
     MemoryRecord,
     Vectors,
+    reported,
 )
 from memcore.telemetry.events import Event
 
@@ -225,6 +225,20 @@ def decode(
 
     Raises ValueError when there is no text, no owner or no creation time: that is no memory.
     """
+    entry = _entry(memory_id, payload, relevance=relevance)
+    lineage = Lineage(
+        session_id=payload.get(Key.SESSION_ID),
+        project_id=payload.get(Key.PROJECT_ID),
+        task_id=payload.get(Key.TASK_ID),
+        summary_of=tuple(payload.get(Key.SUMMARY_OF) or ()),
+        depth=payload.get(Key.DEPTH) or 0,
+    )
+    extra = _extra(payload, str(payload.get(Key.AGENT_ID)))
+    return MemoryRecord(entry=entry, lineage=lineage, vectors=vectors, extra=extra)
+
+
+def _entry(memory_id: str, payload: Mapping[str, Any], *, relevance: float | None = None) -> MemoryEntry:
+    """Return the entry of a payload, without what its free fields say."""
     created_at = _time(payload.get(Key.CREATED_AT))
     owner, content = payload.get(Key.AGENT_ID), payload.get(Key.DATA)
     # Readers of shared knowledge are told who says it.
@@ -235,7 +249,7 @@ def decode(
     if created_at is None or not isinstance(agent_id, str) or not isinstance(content, str):
         raise ValueError("the payload lacks data, agent_id or created_at")
     updated_at = _time(payload.get(Key.UPDATED_AT))
-    entry = MemoryEntry.model_validate(
+    return MemoryEntry.model_validate(
         {
             "id": memory_id,
             "agent_id": agent_id,
@@ -255,14 +269,6 @@ def decode(
             "origin": Origin.read(payload.get(ORIGIN_KEY)),
         }
     )
-    lineage = Lineage(
-        session_id=payload.get(Key.SESSION_ID),
-        project_id=payload.get(Key.PROJECT_ID),
-        task_id=payload.get(Key.TASK_ID),
-        summary_of=tuple(payload.get(Key.SUMMARY_OF) or ()),
-        depth=payload.get(Key.DEPTH) or 0,
-    )
-    return MemoryRecord(entry=entry, lineage=lineage, vectors=vectors, extra=_extra(payload, str(owner)))
 
 
 def iso(at: datetime) -> str:
@@ -413,13 +419,12 @@ def _require_identity(recorded: Any, name: str, identity: EmbedderIdentity) -> N
 # and only the fields that a search needs are read. The call itself is the client's own: key, time-out and errors.
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A point that a query found."""
 
     memory_id: str
     score: float
-    payload: dict[str, Any] = field(default_factory=dict)
+    payload: dict[str, Any]
 
 
 def ask(client: QdrantClient, collection: str, queries: Sequence[dict[str, Any]]) -> list[list[Found]]:
@@ -492,13 +497,18 @@ def to_records(points: Iterable[Record | ScoredPoint], *, space: str | None = No
     return [record for record in read if record is not None]
 
 
+def text_of(found: Found) -> str:
+    """Return the text of a point that a query found; outsiders may write anything there."""
+    text = found.payload.get(Key.DATA)
+    return text if isinstance(text, str) else ""
+
+
 def to_remark(found: Found, *, agent_id: str = "") -> Remark:
     """Return a point of one agent's that a query found as its neighbours see it."""
     payload = found.payload
-    # Outsiders may write anything there.
-    text, sequence, tags = payload.get(Key.DATA), payload.get(SEQUENCE_KEY), payload.get(Key.TAGS)
+    sequence, tags = payload.get(SEQUENCE_KEY), payload.get(Key.TAGS)
     return Remark(
-        text=text if isinstance(text, str) else "",
+        text=text_of(found),
         agent_id=agent_id,
         session_id=payload.get(Key.SESSION_ID),
         sequence=sequence if isinstance(sequence, int) else None,
@@ -511,14 +521,20 @@ def to_remark(found: Found, *, agent_id: str = "") -> Remark:
 def successor_of(found: Found) -> str | None:
     """Return the id of the memory that replaced a point's."""
     succession = found.payload.get(SUCCESSION_KEY)
-    by = succession.get("by") if isinstance(succession, Mapping) else None
+    by = succession.get("by") if isinstance(succession, dict) else None
     return by if isinstance(by, str) else None
 
 
 def to_entry(found: Found) -> MemoryEntry | None:
     """Return the entry of a point that a query found; None when it is no memory."""
-    record = _read(found.memory_id, found.payload)
-    return None if record is None else record.entry
+    # No record: a search makes one entry of each candidate, and wants nothing else of it.
+    try:
+        entry, session_id = _entry(found.memory_id, found.payload), found.payload.get(Key.SESSION_ID)
+        known = reported(entry, found.payload, session_id=session_id)
+        return entry.model_copy(update=known) if known else entry
+    except _UNREADABLE as error:
+        _note_unreadable(found.memory_id, error)
+        return None
 
 
 def _read(
@@ -526,10 +542,17 @@ def _read(
 ) -> MemoryRecord | None:
     try:
         return decode(memory_id, payload, vectors=vectors, relevance=relevance)
-    except (ValueError, TypeError, MemoryInputError) as error:
-        # One point that somebody else wrote must not make all the others unreadable.
-        _log.warning(Event.MEMORY_MODEL_INVALID, extra={"memory_id": memory_id, "error": type(error).__name__})
+    except _UNREADABLE as error:
+        _note_unreadable(memory_id, error)
         return None
+
+
+#: What a payload raises that is no memory: one point that somebody else wrote must not make all others unreadable.
+_UNREADABLE = (ValueError, TypeError, MemoryInputError)
+
+
+def _note_unreadable(memory_id: str, error: Exception) -> None:
+    _log.warning(Event.MEMORY_MODEL_INVALID, extra={"memory_id": memory_id, "error": type(error).__name__})
 
 
 def _vectors(vector: VectorStructOutput | None, *, space: str | None) -> Vectors | None:

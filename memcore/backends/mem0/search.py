@@ -1,7 +1,7 @@
 """What reads a collection: by id, by filter and in order; by meaning and by keywords in one round trip."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -39,6 +39,7 @@ from memcore.backends.mem0.points import (
     as_json,
     ask,
     successor_of,
+    text_of,
     to_entry,
     to_records,
     to_remark,
@@ -218,7 +219,7 @@ class _Lists:
     def put_beside(self, payloads: Mapping[str, dict[str, Any]]) -> None:
         """Put these memories, which replaced others, right behind them, with their scores."""
         near = _scores(self.cosines)
-        similar = [replace(one, score=near[one.memory_id]) for one in self.sparse if one.memory_id in near]
+        similar = [one._replace(score=near[one.memory_id]) for one in self.sparse if one.memory_id in near]
         self.cosines += [each for each in _followed(similar, payloads) if each.memory_id in payloads]
         self.dense, self.sparse = _followed(self.dense, payloads), _followed(self.sparse, payloads)
 
@@ -497,18 +498,18 @@ class Reader:
         return question, self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
 
     def _respelled(self, text: str, scopes: Sequence[SearchScope], lists: Sequence[_Lists], *, now: datetime) -> str:
-        said = [to_remark(one).text for each in lists for one in each.sparse]
+        said = [text_of(one) for each in lists for one in each.sparse]
         words, share = doubtful(text, said, tokenizer=self._tokenizer)
         if not words:
             return text
-        near = [to_remark(one).text for each in lists for one in each.dense]
+        near = [text_of(one) for each in lists for one in each.dense]
         if (meant := respelled(text, words, [*said, *near])) != text or share >= _LOST:
             return meant
         # Nearly nothing of the question is found: only then its cost, another query, is worth while.
         vector = self._encoder.encode_words(each for word in words for each in spellings(word))
         query = {"query": _as_query(vector), "using": SPARSE, "limit": _SPELLED, "with_payload": [Key.DATA.value]}
         queries = [{**query, "filter": as_json(scope.narrowed(now=now))} for scope in scopes]
-        found = [to_remark(one).text for each in ask(self._client, self._collection, queries) for one in each]
+        found = [text_of(one) for each in ask(self._client, self._collection, queries) for one in each]
         return respelled(text, words, found)
 
     def _asked(
