@@ -45,8 +45,8 @@ from memcore.backends.mem0.points import (
 )
 from memcore.backends.mem0.writer import Indexing, embedding, statement
 from memcore.backends.protocol import MAX_PAGE
-from memcore.backends.time_phrases import Hemisphere
-from memcore.backends.when import AskedRange, asked_range
+from memcore.backends.time_ranges import Hemisphere
+from memcore.backends.when import AskedRange, asked_range, subject_of
 from memcore.embedding.bm25 import SparseVector, Tokenizer, relevance_of
 from memcore.embedding.calibration import noise_of
 from memcore.embedding.spelling import doubtful, respelled, spellings
@@ -200,6 +200,11 @@ class _Question:
     sparse: dict[str, Any] | None
     asked: AskedRange | None = None
 
+    @property
+    def subject(self) -> str:
+        """The text without the time that it asks for."""
+        return subject_of(self.text, self.asked)
+
 
 @dataclass(slots=True)
 class _Lists:
@@ -348,7 +353,7 @@ class Reader:
         near, words = found.similarities(), found.bm25()
         answer = Answer([*found.dense, *found.sparse], near, asked=question.asked)
         if self._plan.is_hybrid:
-            answer.fuse(question.text, words, dense_weight=self._plan.dense_weight)
+            answer.fuse(question.subject, words, dense_weight=self._plan.dense_weight)
         answer.put_in_time(question.text, noise=self._noised())
         if self._plan.is_hybrid:
             answer.put_newer_first(question.text)
@@ -462,16 +467,17 @@ class Reader:
         )
 
     def _question(self, text: str, time_zone: str | None, *, has_sparse: bool, now: datetime) -> _Question:
+        zone, hemisphere = zone_of(time_zone or self._plan.time_zone), self._plan.hemisphere
+        asked = asked_range(text, now, zone=zone, hemisphere=hemisphere)
+        subject = subject_of(text, asked)
         with tracing.span(f"embeddings {self._embedder.name}", embedding(self._embedder, texts=1)):
-            vector = self._embedder.embed_query(text)
+            vector = self._embedder.embed_query(subject if any(map(str.isalnum, subject)) else text)
         # A zero vector is as near to everything as to nothing: its list would be noise.
         return _Question(
             text=text,
             dense=vector if np.any(vector) else None,
-            sparse=self._words(text) if has_sparse else None,
-            asked=asked_range(
-                text, now, zone=zone_of(time_zone or self._plan.time_zone), hemisphere=self._plan.hemisphere
-            ),
+            sparse=self._words(subject) if has_sparse else None,
+            asked=asked,
         )
 
     def _words(self, text: str) -> dict[str, Any] | None:
@@ -491,14 +497,16 @@ class Reader:
         """Ask a question, and once more where memories spell a word of it otherwise: as they do."""
         question = self._question(text, time_zone, has_sparse=has_sparse, now=now)
         lists = self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
-        if question.sparse is None or (meant := self._respelled(text, scopes, lists, now=now)) == text:
+        if question.sparse is None or (meant := self._respelled(question, scopes, lists, now=now)) == text:
             return question, lists
         question = self._question(meant, time_zone, has_sparse=has_sparse, now=now)
         return question, self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
 
-    def _respelled(self, text: str, scopes: Sequence[SearchScope], lists: Sequence[_Lists], *, now: datetime) -> str:
-        said = [to_remark(one).text for each in lists for one in each.sparse]
-        words, share = doubtful(text, said, tokenizer=self._tokenizer)
+    def _respelled(
+        self, question: _Question, scopes: Sequence[SearchScope], lists: Sequence[_Lists], *, now: datetime
+    ) -> str:
+        text, said = question.text, [to_remark(one).text for each in lists for one in each.sparse]
+        words, share = doubtful(question.subject, said, tokenizer=self._tokenizer)
         if not words:
             return text
         near = [to_remark(one).text for each in lists for one in each.dense]
