@@ -34,8 +34,43 @@ _ON_DATE = {
     "new year": (12, 31, 2),
 }
 
-#: By the names that the tables of words use; one whose name begins with another's is before it.
-FEASTS = (*_FROM_EASTER, *_ON_DATE)
+#: The words of every language for each; one whose name begins with another's is before it.
+FEASTS = {
+    "easter monday": "easter monday|ostermontag|tweede paasdag|lundi de pâques|lunes de pascua|pasquetta"
+    "|lunedì dell['\u2019]angelo",
+    "easter": "easter(?: weekend)?|ostern|pasen|pâques|pascua|pasqua|páscoa",
+    "good friday": "good friday|karfreitag|goede vrijdag|vendredi saint|viernes santo|venerdì santo|sexta-feira santa",
+    "maundy thursday": "maundy thursday|gründonnerstag|jeudi saint|jueves santo|giovedì santo",
+    "palm sunday": "palm sunday|palmsonntag|dimanche des rameaux|rameaux|domingo de ramos|domenica delle palme",
+    "holy week": "holy week|karwoche|semaine sainte|semana santa|settimana santa",
+    "ash wednesday": "ash wednesday|aschermittwoch|mercredi des cendres|miércoles de ceniza|mercoledì delle ceneri"
+    "|quarta-feira de cinzas",
+    "shrove tuesday": "shrove tuesday|pancake day|mardi gras|faschingsdienstag|fastnachtsdienstag|veilchendienstag"
+    "|mardi[ -]gras|martes de carnaval|martedì grasso",
+    "shrove monday": "rosenmontag",
+    "carnival": "carnival|karneval|fasching|fas(?:t)?nacht|carnaval|carnaval(?:es)?|carnevale",
+    "ascension": "ascension(?: day)?|(?:christi )?himmelfahrt|himmelfahrtstag|hemelvaart(?:sdag)?|ascension|ascensión"
+    "|ascensione",
+    "whitsun": "whit(?:sun| sunday| monday)|pentecost|pfingsten|pfingstsonntag|pfingstmontag|pinksteren|pentecôte"
+    "|pentecostés|pentecoste|pentecostes",
+    "corpus christi": "corpus christi|fronleichnam|fête-dieu|corpus(?: christi)?|corpus domini",
+    "epiphany": "epiphany|twelfth night|dreikönig(?:e|stag)?|heilige[nr]? drei könige[n]?|épiphanie|fête des rois"
+    "|reyes|día de reyes|epifania|befana",
+    "valentine": "valentine(?:'s|\u2019s|s)?(?: day)?|valentinstag|saint-valentin|san valentín|san valentino",
+    "assumption": "assumption(?: day)?|mariä himmelfahrt|assomption|la asunción|ferragosto",
+    "halloween": "halloween",
+    "all saints": "all saints(?:'|\u2019)?(?: day)?|allerheiligen|toussaint|todos los santos|ognissanti"
+    "|todos os santos",
+    "st nicholas": "st[.]? nicholas(?:'s|\u2019s|'|\u2019)?(?: day)?|nikolaus(?:tag)?|sinterklaas|saint-nicolas"
+    "|san nicolás|san nicola",
+    "advent": "advent|adventszeit|avent|adviento|avvento|advento",
+    "christmas eve": "christmas eve|heiligabend|heilige[nr]? abend|kerstavond|veille de noël|réveillon de noël"
+    "|nochebuena|vigilia di natale|véspera de natal",
+    "christmas": "christmas|xmas|weihnachten|kerstmis|kerst|noël|navidad|navidades|natale|natal",
+    "between the years": "den jahren",
+    "new year": "new year(?:'s|\u2019s)?(?: eve| day)?|the turn of the year|neujahr|silvester|jahreswechsel|nieuwjaar"
+    "|oud en nieuw|nouvel an|saint-sylvestre|año nuevo|nochevieja|capodanno|ano novo|réveillon",
+}
 
 
 def feast(name: str, day: datetime, year: int) -> tuple[datetime, datetime]:

@@ -164,7 +164,7 @@ SHORT_UNITS = any_of(word for word, unit in _UNIT_OF.items() if unit in {"day", 
 WEEKDAYS = any_of(each for each in _WEEKDAY_OF if len(each) > 1)
 
 _SEASONS = _placed("seasons")
-_FEASTS = ["|".join(each.feasts[name] for each in LANGUAGES if name in each.feasts) for name in FEASTS]
+_FEASTS = [*FEASTS.values()]
 _PARTS = _placed("parts_of_day")
 _ORDINALS = _placed("ordinals")
 
@@ -332,7 +332,7 @@ def _names() -> Iterator[Form]:
     article = r"(?:(?:the|la|der|den|dem)\s|l['\u2019])?"
     yield _form(rf"\b(?:{of_all('at_feast')}|{named})\s{article}(?:{feasts})\b", _feast, within=_IN_YEAR)
     yield _form(rf"\b(?:{feasts})\b", _feast, weak=True, within=_IN_YEAR)
-    yield _form(rf"\b(?:{of_all('night_before')})\b", _night_before)
+    yield _form(rf"\b(?:{of_all('night_before')})\b", _overnight_before)
     yield _form(rf"\b(?:{of_all('last_night')})\b|{words.CJK_LAST_NIGHT}", _overnight)
     yield _form(rf"\b(?:{this})\s?(?:{part})\b", _part_of_day)
     yield _form(rf"(?:\b|(?<=tag|och))(?:{part})\b", _part_of_day, weak=True, within=PART_OF_DAY)
@@ -629,7 +629,7 @@ def _season(match: re.Match[str], at: Moment) -> Range | None:
 
 
 def _feast(match: re.Match[str], at: Moment) -> Range | None:
-    name = FEASTS[_placed_in(match, "feast")]
+    name = [*FEASTS][_placed_in(match, "feast")]
     ranges = (feast(name, at.day, year) for year in range(at.now.year + 1, at.now.year - 3, -1))
     return latest(ranges, at, is_over=match.groupdict().get("last") is not None)
 
@@ -645,7 +645,7 @@ def _overnight(_: re.Match[str], at: Moment) -> Range:
     return at.day - DAY + timedelta(hours=begin), at.day - DAY + timedelta(hours=end)
 
 
-def _night_before(match: re.Match[str], at: Moment) -> Range:
+def _overnight_before(match: re.Match[str], at: Moment) -> Range:
     return _overnight(match, Moment(at.now - DAY, at.hemisphere))
 
 
@@ -659,6 +659,6 @@ def _other_day(_: re.Match[str], at: Moment) -> Range:
 
 #: Readings of what is over, or has begun.
 _PAST = {
-    _days_before, _units_before, _hier, _ago, _rolling, _overnight, _night_before, _recently, _other_day, _half_year,
-    _hours_ago, _last_hours, _fortnight, _fortnight_ago, _half_years_ago, _times_ago,
+    _days_before, _units_before, _hier, _ago, _rolling, _overnight, _overnight_before, _recently, _other_day,
+    _half_year, _hours_ago, _last_hours, _fortnight, _fortnight_ago, _half_years_ago, _times_ago,
 }  # fmt: skip

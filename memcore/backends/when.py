@@ -174,7 +174,7 @@ def asked_range(
     rest = None if asked.is_named else question[: -len(text)] + said[: asked.begin] + said[asked.upto :]
     if rest is not None and (idle := event_words(question)):
         rest = _A_WORD.sub(lambda match: "" if fold(match[0]) in idle else match[0], rest)
-    soon_gain = asked.gain if asked.form.is_calendar else 0.0
+    soon_gain = asked.gain if asked.is_date else 0.0
     return AskedRange(start=start, end=end, words=named, gain=asked.gain, soon_gain=soon_gain, rest=rest)
 
 
@@ -190,11 +190,12 @@ class _Time:
     is_weak: bool
     read: Callable[[Moment], Range | None]
     gain: float = 0.0
+    is_date: bool = False
 
     @property
     def is_named(self) -> bool:
         """Whether a memory may name it in its own words: a date, or a name that is not said to be past."""
-        return self.form.is_calendar or (self.form.is_name and self.gain < PAST_GAIN)
+        return self.is_date or (self.form.is_name and self.gain < PAST_GAIN)
 
 
 def _asked(text: str, folded: str, at: Moment) -> _Time | None:
@@ -217,7 +218,7 @@ def _times(text: str, folded: str, at: Moment) -> Iterator[_Time]:
             if form.is_weak or not is_verb(match, text):
                 time = _time(partial(_read, form, match), form.span(match), form, at)
                 if time is not None:
-                    yield replace(time, is_weak=form.is_weak, gain=form.gain(match))
+                    yield replace(time, is_weak=form.is_weak, gain=form.gain(match), is_date=form.is_calendar)
 
 
 def _read(form: Form, match: re.Match[str], at: Moment) -> Range | None:
@@ -257,7 +258,8 @@ def _part_of(part: _Time, whole: _Time, folded: str, at: Moment) -> _Time | None
         return inner if inner and outer and outer[0] <= inner[0] < outer[1] else None
 
     time = _time(read, (first.begin, second.upto), replace(part.form, within=whole.form.within), at)
-    return None if time is None else replace(time, gain=max(part.gain, whole.gain) if whole.gain else 0.0)
+    gain = max(part.gain, whole.gain) if whole.gain else 0.0
+    return None if time is None else replace(time, gain=gain, is_date=part.is_date or whole.is_date)
 
 
 def _parted(time: _Time, folded: str, at: Moment) -> _Time:

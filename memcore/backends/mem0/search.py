@@ -383,7 +383,7 @@ class Reader:
             return ()
         sparse = self._words(query.text) if self._plan.has_keywords else None
         question = _Question(text=query.text, dense=None, sparse=sparse)
-        (found,) = self._asked([scope], question, now=now, dense=0, sparse=_least(query))
+        (found,), _ = self._asked([scope], question, now=now, dense=0, sparse=_least(query))
         relevance = {key: relevance_of(max(0.0, score)) for key, score in _scores(found.sparse).items()}
 
         def scores_of(key: str) -> MemoryScores:
@@ -466,9 +466,13 @@ class Reader:
             for record in to_records([row])
         )
 
-    def _question(self, text: str, time_zone: str | None, *, has_sparse: bool, now: datetime) -> _Question:
+    def _question(
+        self, text: str, time_zone: str | None, *, has_sparse: bool, now: datetime, is_whole: bool = False
+    ) -> _Question:
         zone, hemisphere = zone_of(time_zone or self._plan.time_zone), self._plan.hemisphere
         asked = asked_range(text, now, zone=zone, hemisphere=hemisphere)
+        if is_whole and asked is not None:
+            asked = replace(asked, rest=None)
         subject = subject_of(text, asked)
         with tracing.span(f"embeddings {self._embedder.name}", embedding(self._embedder, texts=1)):
             vector = self._embedder.embed_query(subject if any(map(str.isalnum, subject)) else text)
@@ -496,11 +500,16 @@ class Reader:
     ) -> tuple[_Question, list[_Lists]]:
         """Ask a question, and once more where memories spell a word of it otherwise: as they do."""
         question = self._question(text, time_zone, has_sparse=has_sparse, now=now)
-        lists = self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
+        lists, is_there = self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
+        if question.subject != text and not is_there:
+            # Nothing is of that time, so its words may be those of an answer.
+            question = self._question(text, time_zone, has_sparse=has_sparse, now=now, is_whole=True)
+            lists, _ = self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
         if question.sparse is None or (meant := self._respelled(question, scopes, lists, now=now)) == text:
             return question, lists
-        question = self._question(meant, time_zone, has_sparse=has_sparse, now=now)
-        return question, self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
+        is_whole = question.asked is not None and question.asked.rest is None
+        question = self._question(meant, time_zone, has_sparse=has_sparse, now=now, is_whole=is_whole)
+        return question, self._asked(scopes, question, now=now, dense=dense, sparse=sparse)[0]
 
     def _respelled(
         self, question: _Question, scopes: Sequence[SearchScope], lists: Sequence[_Lists], *, now: datetime
@@ -521,10 +530,11 @@ class Reader:
 
     def _asked(
         self, scopes: Sequence[SearchScope], question: _Question, *, now: datetime, dense: int, sparse: int
-    ) -> list[_Lists]:
-        """Query every scope at once; repeat with the expiry filter where expired memories took places.
+    ) -> tuple[list[_Lists], bool]:
+        """Query every scope at once; return the lists, and whether a memory of the asked time is there.
 
-        A question that names a range of time is asked within it too, or what fits by its time alone is not found.
+        Where expired memories took places, the query is repeated with the expiry filter. A question that names a
+        range of time is asked within it too, or what fits by its time alone is not found.
         """
         own, asked = len(scopes), question.asked
         if asked is not None:
@@ -548,7 +558,7 @@ class Reader:
             one.add(within)
         for one, scope in zip(lists[:own], scopes, strict=False):
             self._add_successors(one, scope, now=now)
-        return lists[:own]
+        return lists[:own], any(one.ids() for one in lists[own:])
 
     def _add_successors(self, found: _Lists, scope: SearchScope, *, now: datetime) -> None:
         """Put what replaced a memory that was found beside it: its own words may be none of the question's."""

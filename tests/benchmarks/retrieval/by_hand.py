@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -97,8 +97,7 @@ class ByHand:
         """
         cosines = self._vectors @ vector.astype(np.float64)
         few = _CANDIDATES if has_all_words else _FIRST
-        asked = asked_range(question, datetime.now(UTC))
-        subject = subject_of(question, asked)
+        asked, subject = self._asked(question), self.subject(question)
         words = self._bm25(subject, everybody or self._own)
         stays = np.array([turn.name in kept for turn in self._turns])
         near, closest = _cut(cosines, _CANDIDATES, stays), _cut(cosines, few, stays)
@@ -132,6 +131,16 @@ class ByHand:
             "rrf": _first(ranks, DEPTH),
             "weighted": _first(fused, DEPTH),
         }
+
+    def subject(self, question: str) -> str:
+        """Return a question without the time that it asks for, where a turn is of that time."""
+        return subject_of(question, self._asked(question))
+
+    def _asked(self, question: str) -> AskedRange | None:
+        asked = asked_range(question, datetime.now(UTC))
+        if asked is not None and not any(asked.start <= turn.at < asked.end for turn in self._turns):
+            return replace(asked, rest=None)
+        return asked
 
     def _in_context(self, question: str, fused: _Numbers) -> _Numbers:
         """Add what was said before and after, and weigh speakers and lengths; what is no candidate adds nothing."""

@@ -5,7 +5,6 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,6 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from memcore.backends.fusion import default_dense_weight  # noqa: E402
-from memcore.backends.when import asked_range, subject_of  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
 from memcore.embedding.protocol import Embedder, EmbedderKind  # noqa: E402
 
@@ -147,7 +145,7 @@ def _by_hand(
         ranker = ByHand(each.turns, embedder)
         for question in each.questions:
             stays = next(of_questions)
-            vector = embedder.embed_query(subject_of(question.text, asked_range(question.text, datetime.now(UTC))))
+            vector = embedder.embed_query(ranker.subject(question.text))
             for rankings, everybody in zip(both, (None, all_words), strict=True):
                 places = ranker.rankings(
                     question.text,

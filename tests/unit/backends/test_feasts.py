@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.backends.feasts import FEASTS, feast
+from memcore.backends.feasts import feast
 from memcore.backends.when import asked_range
-from memcore.embedding.time_words import LANGUAGES
 
 #: A Thursday.
 NOW = datetime(2026, 11, 26, 9, 30, tzinfo=UTC)
@@ -74,7 +73,3 @@ def test_easter_is_a_sunday_of_spring_and_what_follows_from_it_keeps_its_weekday
     weekdays = {name: feast(name, day, year)[0].weekday() for name in ("ascension", "whitsun", "shrove tuesday")}
     assert sunday.weekday() == 6
     assert weekdays == {"ascension": 3, "whitsun": 6, "shrove tuesday": 1}
-
-
-def test_the_tables_name_known_feasts_only() -> None:
-    assert {name for each in LANGUAGES for name in each.feasts} <= {*FEASTS}
