@@ -161,7 +161,7 @@ def evidence_of(
     question of several sentences the best counts; meaning is how far the cosine is above ``noise``. A range of time
     that it names (``asked``) counts as one name, which each memory of that time has.
     """
-    sentences = _weighed(question)
+    sentences = [] if asked is not None and asked.rest is not None else _weighed(question)
     if asked is not None:
         sentences += [_with_time(each, asked) for each in _judged_sentences(question)]
     return _evidence_of(sentences, candidates[:MOST_JUDGED], noise=noise, parts=_parts(question))

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from memcore.backends.current import newer_first
 from memcore.backends.evidence import DEFAULT_NOISE, MOST_JUDGED, Candidate, leading_weight, weight_of_time
 from memcore.backends.neighbours import Remark, among_neighbours
-from memcore.backends.when import AskedRange, in_time
+from memcore.backends.when import AskedRange, in_time, subject_of
 from memcore.embedding.protocol import EmbedderKind
 from memcore.models.memory import MemoryEntry, MemoryQuery
 
@@ -123,12 +123,13 @@ def weighted_rankings(rankings: RankedLists, *, dense_weight: float, question: s
         first = sorted(scores, key=scores.__getitem__, reverse=True)[:MOST_JUDGED]
         return [Candidate.of(entries[key], dense.get(key)) for key in first]
 
-    scores = led(question, dense, sparse, judged, dense_weight=dense_weight)
-    scores = among_neighbours(question, scores, remarks)
+    subject = subject_of(question, rankings.asked)
+    scores = led(subject, dense, sparse, judged, dense_weight=dense_weight)
+    scores = among_neighbours(subject, scores, remarks)
     if (asked := rankings.asked) is not None:
         nearness = {key: asked.nearness(entry) for key, entry in entries.items()}
         weight = weight_of_time(question, asked, judged(scores), noise=rankings.noise)
-        scores = in_time(scores, nearness, weight, own_gain=asked.gain)
+        scores = in_time(scores, nearness, weight, own_gain=asked.gain, soon_gain=asked.soon_gain)
     return newer_first(question, scores, entries, asked=asked)
 
 

@@ -9,8 +9,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache, partial
-from typing import Literal
 
+from memcore.backends.feasts import FEASTS, feast
+from memcore.backends.time_ranges import (
+    DAY,
+    INSTANT,
+    UNIT_DAYS,
+    Moment,
+    Range,
+    around,
+    half_of,
+    latest,
+    middle_day,
+    months_from,
+    so_long_ago,
+    third_of,
+    unit_before,
+    week_of,
+)
 from memcore.embedding import time_words as words
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.languages import language_of
@@ -32,13 +48,6 @@ _HOURS = ((4, 12), (12, 18), (17, 24), (18, 30))
 _SEASON_STARTS, _MONTHS_OF_SEASON = (3, 6, 9, 12), 3
 
 _UNITS = ("day", "week", "month", "quarter", "year")
-_UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
-
-Hemisphere = Literal["north", "south"]
-
-Range = tuple[datetime, datetime]
-
-DAY, INSTANT = timedelta(days=1), timedelta(microseconds=1)
 
 #: ``within`` of parts of a day, which may have 25 hours, and of days of a month, a week, a year.
 PART_OF_DAY, PART_OF_MONTH = timedelta(hours=26), 32 * DAY
@@ -46,19 +55,6 @@ _IN_WEEK, _IN_YEAR = 8 * DAY, 367 * DAY
 
 #: Parts of the day that German joins to a weekday.
 _GERMAN_PARTS = "abend|morgen|nachmittag|vormittag|nacht"
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """When a question is asked, in the zone of the asker, and on which half of the globe."""
-
-    now: datetime
-    hemisphere: Hemisphere = "north"
-
-    @property
-    def day(self) -> datetime:
-        """The midnight that began its day."""
-        return self.now.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
 
 
 Reading = Callable[[re.Match[str], Moment], Range | None]
@@ -82,9 +78,24 @@ class Form:
     is_day: bool = False
     is_past: bool = False
 
+    @property
+    def is_counted_back(self) -> bool:
+        """Whether it has the day in its middle that is so long ago: "two weeks ago"."""
+        return self.reading in {_ago, _half_years_ago, _fortnight_ago}
+
+    @property
+    def is_calendar(self) -> bool:
+        """Whether it names a date."""
+        return self.reading in {_dated, _day_of_month}
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it names what comes again: a weekday, a season, a feast."""
+        return self.reading in {_weekday, _season, _feast}
+
     def span(self, match: re.Match[str]) -> tuple[int, int]:
         """Return where a match begins and ends; a date begins with its first number or name, not with "del" or "am"."""
-        if self.reading not in {_dated, _day_of_month}:
+        if not self.is_calendar:
             return match.span()
         begins = [match.start(name) for name in ("d", "m", "month", "y") if match.groupdict().get(name)]
         return min(begins, default=match.start()), match.end()
@@ -153,7 +164,7 @@ SHORT_UNITS = any_of(word for word, unit in _UNIT_OF.items() if unit in {"day", 
 WEEKDAYS = any_of(each for each in _WEEKDAY_OF if len(each) > 1)
 
 _SEASONS = _placed("seasons")
-_FEASTS = _placed("feasts")
+_FEASTS = [*FEASTS.values()]
 _PARTS = _placed("parts_of_day")
 _ORDINALS = _placed("ordinals")
 
@@ -184,7 +195,7 @@ def days_of(match: re.Match[str]) -> timedelta:
     """Return the days that ``span_words`` says; a weekday or weekend is within a week."""
     said = match["n"]
     number = 1 if said is None else _NUMBERS.get(said) or int(said)
-    return (number * _UNIT_DAYS[_UNIT_OF[match["unit"]]] if match["unit"] else 7) * DAY
+    return (number * UNIT_DAYS[_UNIT_OF[match["unit"]]] if match["unit"] else 7) * DAY
 
 
 def ordinals() -> str:
@@ -231,6 +242,9 @@ def _dates() -> Iterator[Form]:
     yield _form(rf"\b(?P<month>{months})\b", _dated, weak=True, within=_IN_YEAR)
     yield _form(rf"\b(?:in|im jahre?|en|em|nel) {year}\b(?![.,]?\d)", _dated)
     yield _form(rf"\b{year}\b(?![.,/-]?\d)", _dated, weak=True)
+    whole = rf"(?:(?P<month>{months})|(?P<unit>{words.GERMAN_WHOLES}))"
+    yield _form(rf"\b(?:{ordinals()})\s{whole}(?:{words.GERMAN_NTHS})\b", _joined_nth, within=_IN_YEAR)
+    yield _form(rf"\b{whole}(?:{_any_place('third', words.GERMAN_THIRDS)})\b", _joined_third, within=_IN_YEAR)
     ends = r"(?=\s?(?:[?.,;!)]|$))"
     for each in (r"on the (?P<d>\d{1,2})(?:st|nd|rd|th)", r"el día (?P<d>\d{1,2})", german):
         yield _form(rf"\b{each}{ends}", _day_of_month, within=PART_OF_MONTH)
@@ -245,8 +259,8 @@ def _counted() -> Iterator[Form]:
     before_last, before_last_after = of_all("before_last"), of_all("before_last_after")
     number, some = number_words(), counted(units)
     # Before "a year ago", which is in one of them.
-    for months, said in words.MONTHS_AGO.items():
-        yield _form(rf"\b(?:{said})\b|{words.CJK_MONTHS_AGO[months]}", partial(_months_ago, months))
+    half_years = [rf"\b(?:{said})\b|{words.CJK_HALF_YEARS_AGO[n]}" for n, said in words.HALF_YEARS_AGO.items()]
+    yield _form(_any_place("halves", half_years), _half_years_ago)
     yield _form(rf"{any_of(words.CJK_DAYS)}|\b(?:{any_of(DAYS_BEFORE)})\b", _days_before)
     yield _form(r"\bhier\b", _hier)
     yield _form(any_of(words.CJK_UNITS_BEFORE), _units_before)
@@ -257,6 +271,7 @@ def _counted() -> Iterator[Form]:
     yield _form(rf"\b(?:{last}|{of_all('since_number')}|past)\s{some}\b", _rolling)
     yield _form(rf"\b(?P<n>{number})\s(?:{last})\s(?P<unit>{units})\b", _rolling)
     yield _form(rf"\b(?:past|recent)\s(?P<unit>{units})\b", _rolling)
+    yield _form(rf"\b(?:{last}|past)\s(?:{words.HALF_YEAR})\b", _half_year)
     yield _form(rf"(?:ここ|最近|この|这){cjk_number}(?P<unit>{any_of(words.CJK_UNITS)})", _rolling)
     some = rf"(?P<n>{number})\s(?:{of_all('hours')})"
     ago = rf"\b{some}\s(?:{of_all('ago_after')})\b", rf"\b(?:{of_all('ago_before')})\s{some}\b"
@@ -264,7 +279,8 @@ def _counted() -> Iterator[Form]:
         yield _form(each, _hours_ago)
     some = rf"(?:(?P<n>{number})\s)?(?:{of_all('hours')})"
     yield _form(rf"\b(?:{last}|{of_all('since_number')}|past)\s{some}\b", _last_hours)
-    yield _form(rf"\b(?:an?|one|the last|the past) {words.FORTNIGHT}(?: ago)?\b", _fortnight)
+    yield _form(rf"\b(?:a|one) {words.FORTNIGHT} (?:{of_all('ago_after')})\b", _fortnight_ago)
+    yield _form(rf"\b(?:an?|one|the last|the past) {words.FORTNIGHT}\b", _fortnight)
     # Of some programmes the weeks are counted as well, of which "of" is said.
     week = rf"(?:{words.CALENDAR_WEEK}|{any_of(word for word, unit in _UNIT_OF.items() if unit == 'week')})"
     yield _form(rf"\b{week}\s?(?P<n>\d{{1,2}})\b(?! (?:of|des|der|de|du)\b)", _week_of_year)
@@ -305,7 +321,7 @@ def _names() -> Iterator[Form]:
     quarters = any_of(word for word, unit in _UNIT_OF.items() if unit == "quarter")
     yield _form(r"\bq(?P<n>[1-4])\b|第(?P<other>[1-4一二三四])(?:四半期|季度)", _quarter, within=_IN_YEAR)
     yield _form(rf"(?<!\w)(?:{ordinals()})\s(?:{quarters})\b", _quarter, within=_IN_YEAR)
-    feast, part = _any_place("feast", _FEASTS), _any_place("part", _PARTS)
+    feasts, part = _any_place("feast", _FEASTS), _any_place("part", _PARTS)
     named = rf"{this}|(?P<last>{last})"
     yield _form(rf"\b(?:{of_all('in_season')}|{named})\s?(?:{season})\b", _season, within=_IN_YEAR)
     yield _form(rf"\b(?:{season})\s(?P<last>{last_after})\b", _season, within=_IN_YEAR)
@@ -313,8 +329,10 @@ def _names() -> Iterator[Form]:
     season = _any_place("season", words.CJK_SEASONS)
     yield _form(rf"(?:{words.CJK_THIS}|(?P<last>{words.CJK_LAST}))\s?(?:{season})", _season, within=_IN_YEAR)
     yield _form(rf"(?:{season})(?=に|は|の|以|から|まで|$)", _season, weak=True, within=_IN_YEAR)
-    yield _form(rf"\b(?:{of_all('at_feast')}|{named})\s(?:{feast})\b", _feast, within=_IN_YEAR)
-    yield _form(rf"\b(?:{feast})\b", _feast, weak=True, within=_IN_YEAR)
+    article = r"(?:(?:the|la|der|den|dem)\s|l['\u2019])?"
+    yield _form(rf"\b(?:{of_all('at_feast')}|{named})\s{article}(?:{feasts})\b", _feast, within=_IN_YEAR)
+    yield _form(rf"\b(?:{feasts})\b", _feast, weak=True, within=_IN_YEAR)
+    yield _form(rf"\b(?:{of_all('night_before')})\b", _overnight_before)
     yield _form(rf"\b(?:{of_all('last_night')})\b|{words.CJK_LAST_NIGHT}", _overnight)
     yield _form(rf"\b(?:{this})\s?(?:{part})\b", _part_of_day)
     yield _form(rf"(?:\b|(?<=tag|och))(?:{part})\b", _part_of_day, weak=True, within=PART_OF_DAY)
@@ -386,33 +404,6 @@ def is_verb(match: re.Match[str], text: str) -> bool:
     return month.title() not in text and month.upper() not in text
 
 
-def _unit_before(unit: str, number: int, at: Moment) -> Range:
-    """Return the whole day, week, month, quarter or year so many before the present one."""
-    day = at.day
-    if unit == "day":
-        start = day - number * DAY
-        return start, start + DAY
-    if unit == "week":
-        start = day - (day.weekday() + 7 * number) * DAY
-        return start, start + 7 * DAY
-    if unit == "month":
-        return _months(day, day.year * 12 + day.month - 1 - number)
-    if unit == "quarter":
-        return _months(day, (day.year * 12 + day.month - 1) // 3 * 3 - 3 * number, 3)
-    return _months(day, (day.year - number) * 12, 12)
-
-
-def _months(day: datetime, first: int, count: int = 1) -> Range:
-    """Return so many months from the one with this number, counted from year 0."""
-    start, end = (day.replace(year=number // 12, month=number % 12 + 1, day=1) for number in (first, first + count))
-    return start, end
-
-
-def _latest(ranges: Iterable[Range], at: Moment, *, is_over: bool = False) -> Range | None:
-    """Return the first of ranges, the latest first, that has begun, or that is over."""
-    return next((each for each in ranges if (each[1] if is_over else each[0]) <= at.now), None)
-
-
 def _value(said: str) -> int:
     """Return a number below 100 in digits or in Chinese signs, as "三十一"."""
     if said.isdecimal():
@@ -429,7 +420,7 @@ def _dated(match: re.Match[str], at: Moment) -> Range | None:
     month = _MONTH_OF[name] + 1 if name else _value(groups["m"]) if groups.get("m") else None
     day, year = groups.get("d"), groups.get("y")
     if month is None:
-        return _months(today, int(year) * 12, 12) if year else None
+        return months_from(today, int(year) * 12, 12) if year else None
     if not 1 <= month <= 12:  # noqa: PLR2004  # months of a year
         return None
 
@@ -440,9 +431,25 @@ def _dated(match: re.Match[str], at: Moment) -> Range | None:
                 start = today.replace(year=each, month=month, day=_value(day or "1"))
             except ValueError:
                 continue
-            yield (start, start + DAY) if day else _months(start, each * 12 + month - 1)
+            yield (start, start + DAY) if day else months_from(start, each * 12 + month - 1)
 
-    return next(each_year(), None) if year else _latest(each_year(), at, is_over=groups.get("last") is not None)
+    return next(each_year(), None) if year else latest(each_year(), at, is_over=groups.get("last") is not None)
+
+
+def _joined(match: re.Match[str], at: Moment, part: Callable[[datetime, datetime], Range]) -> Range | None:
+    """Read what is one word with its whole: "Oktoberhälfte", "Monatsende"; the latest that has begun."""
+    if match["month"]:
+        whole = _dated(match, at)
+        return None if whole is None else part(*whole)
+    return latest((part(*unit_before(_UNIT_OF[match["unit"]], number, at)) for number in (0, 1)), at)
+
+
+def _joined_nth(match: re.Match[str], at: Moment) -> Range | None:
+    return _joined(match, at, partial(week_of if match["week"] else half_of, nth_of(match)))
+
+
+def _joined_third(match: re.Match[str], at: Moment) -> Range | None:
+    return _joined(match, at, partial(third_of, _placed_in(match, "third")))
 
 
 def _day_of_month(match: re.Match[str], at: Moment) -> Range | None:
@@ -450,25 +457,25 @@ def _day_of_month(match: re.Match[str], at: Moment) -> Range | None:
 
     def each_month() -> Iterator[Range]:
         for number in range(at.day.year * 12 + at.day.month - 1, at.day.year * 12 + at.day.month - 14, -1):
-            start, end = _months(at.day, number)
+            start, end = months_from(at.day, number)
             day = start + (int(match["d"]) - 1) * DAY
             if start <= day < end:
                 yield day, day + DAY
 
-    return _latest(each_month(), at)
+    return latest(each_month(), at)
 
 
 def _days_before(match: re.Match[str], at: Moment) -> Range:
-    return _unit_before("day", (DAYS_BEFORE | words.CJK_DAYS)[match[0]], at)
+    return unit_before("day", (DAYS_BEFORE | words.CJK_DAYS)[match[0]], at)
 
 
 def _hier(match: re.Match[str], at: Moment) -> Range | None:
-    return _unit_before("day", 1, at) if re.search(words.FRENCH_BESIDE, match.string) else None
+    return unit_before("day", 1, at) if re.search(words.FRENCH_BESIDE, match.string) else None
 
 
 def _units_before(match: re.Match[str], at: Moment) -> Range:
     unit, number = words.CJK_UNITS_BEFORE[match[0]]
-    return _unit_before(unit, number, at)
+    return unit_before(unit, number, at)
 
 
 @cache
@@ -498,31 +505,11 @@ def _unit(match: re.Match[str]) -> str:
 
 def _ago(match: re.Match[str], at: Moment) -> Range:
     (least, most), groups = _number(match), match.groupdict()
-    start, end = _unit_before(_unit(match), most, at)[0], _unit_before(_unit(match), least, at)[1]
+    start, end = so_long_ago(_unit(match), least, most, at)
     if groups.get("exactly"):
-        return day_like(at.day, start, end)
+        return middle_day(start, end)
     is_about = groups.get("about") or groups.get("nearly") or groups.get("n") in _SCORES
     return around(start, end) if is_about else (start, end)
-
-
-def day_like(day: datetime, start: datetime, end: datetime) -> Range:
-    """Return the day of a week, a month or a year that has the place of ``day`` in its own; other times are whole."""
-    days = (end - start) // DAY
-    if days == 7:  # noqa: PLR2004  # of a week
-        return start + day.weekday() * DAY, start + (day.weekday() + 1) * DAY
-    is_month, is_year = 28 <= days <= 31, 365 <= days <= 366  # noqa: PLR2004
-    if not is_month and not is_year:
-        return start, end
-    first, after = _months(start, start.year * 12 + (start if is_month else day).month - 1)
-    # Of 31 March it is 30 June.
-    found = min(first + (day.day - 1) * DAY, after - DAY)
-    return found, found + DAY
-
-
-def around(start: datetime, end: datetime) -> Range:
-    """Return a time with half as much before it and behind it, a day at least and half a month at most."""
-    wider = min(max(1, (end - start) // (2 * DAY)), 15) * DAY
-    return start - wider, end + wider
 
 
 def _rolling(match: re.Match[str], at: Moment) -> Range:
@@ -530,10 +517,14 @@ def _rolling(match: re.Match[str], at: Moment) -> Range:
     return at.day - days_in(match), at.day + DAY
 
 
+def _half_year(_: re.Match[str], at: Moment) -> Range:
+    return at.day - UNIT_DAYS["year"] // 2 * DAY, at.day + DAY
+
+
 def days_in(match: re.Match[str]) -> timedelta:
     """Return the days of "three weeks", of "week" and, as a few, of "weeks"."""
     number = 1 if match.groupdict().get("n") is None and match["unit"] in _SINGULARS else _number(match)[1]
-    return _UNIT_DAYS[_unit(match)] * number * DAY
+    return UNIT_DAYS[_unit(match)] * number * DAY
 
 
 def _calendar(match: re.Match[str], at: Moment) -> Range | None:
@@ -542,7 +533,7 @@ def _calendar(match: re.Match[str], at: Moment) -> Range | None:
     if is_last and match["unit"] not in _SINGULARS:
         return _rolling(match, at)
     # "The last day" is seldom yesterday.
-    return None if unit == "day" else _unit_before(unit, 2 if groups.get("before") else int(is_last), at)
+    return None if unit == "day" else unit_before(unit, 2 if groups.get("before") else int(is_last), at)
 
 
 def _the_unit(match: re.Match[str], at: Moment) -> Range | None:
@@ -560,19 +551,24 @@ def _last_hours(match: re.Match[str], at: Moment) -> Range:
     return at.now - timedelta(hours=_number(match)[1] if match["n"] else 1), at.day + DAY
 
 
-def _months_ago(months: int, _: re.Match[str], at: Moment) -> Range:
-    return _unit_before("month", months + 1, at)[0], _unit_before("month", months - 1, at)[1]
+def _half_years_ago(match: re.Match[str], at: Moment) -> Range:
+    quarters = (2, 6)[_placed_in(match, "halves")]
+    return so_long_ago("quarter", quarters, quarters, at)
 
 
-def _fortnight(match: re.Match[str], at: Moment) -> Range:
-    return _unit_before("week", 2, at) if match[0].endswith("ago") else (at.day - 14 * DAY, at.day + DAY)
+def _fortnight(_: re.Match[str], at: Moment) -> Range:
+    return at.day - 14 * DAY, at.day + DAY
+
+
+def _fortnight_ago(_: re.Match[str], at: Moment) -> Range:
+    return so_long_ago("week", 2, 2, at)
 
 
 def _week_of_year(match: re.Match[str], at: Moment) -> Range | None:
     """Read a week by its number (ISO 8601), the latest that has begun."""
     days = (date.fromisocalendar(year, int(match["n"]), 1) for year in range(at.now.year, at.now.year - 2, -1))
     starts = (at.day.replace(year=day.year, month=day.month, day=day.day) for day in days)
-    return _latest(((start, start + 7 * DAY) for start in starts), at)
+    return latest(((start, start + 7 * DAY) for start in starts), at)
 
 
 def _times_ago(match: re.Match[str], at: Moment) -> Range | None:
@@ -594,7 +590,7 @@ def _times_ago(match: re.Match[str], at: Moment) -> Range | None:
 
 def _weekend(match: re.Match[str], at: Moment) -> Range:
     """Read a weekend: the last that has begun, or that was over before this week, or the one before that."""
-    week, _ = _unit_before("week", 0, at)
+    week, _ = unit_before("week", 0, at)
     saturday, groups = week + 5 * DAY, match.groupdict()
     if groups.get("last") or groups.get("before") or saturday > at.now:
         saturday -= 7 * DAY
@@ -609,7 +605,7 @@ def _weekday(match: re.Match[str], at: Moment) -> Range:
     # Of yesterday's weekday nobody says "last".
     if groups.get("last") and since <= 1:
         since += 7
-    return _unit_before("day", since + 7 if groups.get("before") else since, at)
+    return unit_before("day", since + 7 if groups.get("before") else since, at)
 
 
 def _placed_in(match: re.Match[str], name: str) -> int:
@@ -622,41 +618,20 @@ def _quarter(match: re.Match[str], at: Moment) -> Range | None:
     said = groups.get("n") or groups.get("other")
     place = nth_of(match) % 4 if said is None else (_NUMBERS.get(said) or int(said)) - 1
     years = range(at.now.year, at.now.year - 2, -1)
-    return _latest((_months(at.day, year * 12 + 3 * place, 3) for year in years), at)
+    return latest((months_from(at.day, year * 12 + 3 * place, 3) for year in years), at)
 
 
 def _season(match: re.Match[str], at: Moment) -> Range | None:
     first = _SEASON_STARTS[_placed_in(match, "season")] - 1 + (6 if at.hemisphere == "south" else 0)
     years = range(at.now.year, at.now.year - 3, -1)
-    ranges = (_months(at.day, year * 12 + first, _MONTHS_OF_SEASON) for year in years)
-    return _latest(ranges, at, is_over=match.groupdict().get("last") is not None)
+    ranges = (months_from(at.day, year * 12 + first, _MONTHS_OF_SEASON) for year in years)
+    return latest(ranges, at, is_over=match.groupdict().get("last") is not None)
 
 
 def _feast(match: re.Match[str], at: Moment) -> Range | None:
-    place = _placed_in(match, "feast")
-    days = (_easter, _christmas, _new_year)[place]
-    ranges = (days(at.day, year) for year in range(at.now.year + 1, at.now.year - 3, -1))
-    return _latest(ranges, at, is_over=match.groupdict().get("last") is not None)
-
-
-def _easter(day: datetime, year: int) -> Range:
-    """Return Good Friday to Easter Monday, by the anonymous Gregorian algorithm (Meeus, Astronomical Algorithms)."""
-    golden, century, rest = year % 19, year // 100, year % 100
-    epact = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
-    weekday = (32 + 2 * (century % 4) + 2 * (rest // 4) - epact - rest % 4) % 7
-    number = epact + weekday - 7 * ((golden + 11 * epact + 22 * weekday) // 451) + 114
-    sunday = day.replace(year=year, month=number // 31, day=number % 31 + 1)
-    return sunday - 2 * DAY, sunday + 2 * DAY
-
-
-def _christmas(day: datetime, year: int) -> Range:
-    start = day.replace(year=year, month=12, day=24)
-    return start, start + 3 * DAY
-
-
-def _new_year(day: datetime, year: int) -> Range:
-    start = day.replace(year=year, month=1, day=1)
-    return start - DAY, start + DAY
+    name = [*FEASTS][_placed_in(match, "feast")]
+    ranges = (feast(name, at.day, year) for year in range(at.now.year + 1, at.now.year - 3, -1))
+    return latest(ranges, at, is_over=match.groupdict().get("last") is not None)
 
 
 def _part_of_day(match: re.Match[str], at: Moment) -> Range:
@@ -670,6 +645,10 @@ def _overnight(_: re.Match[str], at: Moment) -> Range:
     return at.day - DAY + timedelta(hours=begin), at.day - DAY + timedelta(hours=end)
 
 
+def _overnight_before(match: re.Match[str], at: Moment) -> Range:
+    return _overnight(match, Moment(at.now - DAY, at.hemisphere))
+
+
 def _recently(_: re.Match[str], at: Moment) -> Range:
     return at.day - _RECENT_DAYS * DAY, at.day + DAY
 
@@ -680,6 +659,6 @@ def _other_day(_: re.Match[str], at: Moment) -> Range:
 
 #: Readings of what is over, or has begun.
 _PAST = {
-    _days_before, _units_before, _hier, _ago, _rolling, _overnight, _recently, _other_day,
-    _hours_ago, _last_hours, _fortnight, _times_ago,
+    _days_before, _units_before, _hier, _ago, _rolling, _overnight, _overnight_before, _recently, _other_day,
+    _half_year, _hours_ago, _last_hours, _fortnight, _fortnight_ago, _half_years_ago, _times_ago,
 }  # fmt: skip

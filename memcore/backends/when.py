@@ -12,23 +12,17 @@ from functools import cache, partial
 from itertools import permutations
 
 from memcore.backends.time_phrases import (
-    DAY,
     DAYS_BEFORE,
-    INSTANT,
     PART_OF_DAY,
     PAST_GAIN,
     SHORT_UNITS,
     WEEK_WORDS,
     WEEKDAYS,
     Form,
-    Hemisphere,
-    Moment,
-    Range,
     any_of,
-    around,
-    day_like,
     days_in,
     days_of,
+    event_words,
     forms,
     is_verb,
     may_name_time,
@@ -38,6 +32,18 @@ from memcore.backends.time_phrases import (
     ordinals,
     span_words,
     weekday_of,
+)
+from memcore.backends.time_ranges import (
+    DAY,
+    INSTANT,
+    Hemisphere,
+    Moment,
+    Range,
+    around,
+    day_like,
+    half_of,
+    middle_day,
+    third_of,
 )
 from memcore.embedding import time_words as words
 from memcore.embedding.bm25 import Tokenizer, fold
@@ -58,11 +64,10 @@ _MOST_TOGETHER = 3
 #: Longest gap between two of them, in characters.
 _GAP_CHARS = 10
 
-#: The beginning of a longer time than this, as of a year, is two months; of a shorter one a third.
-_LONG, _TWO_MONTHS = 200 * DAY, 1 / 6
-
 #: "Shortly before" is within a week; "this time last year" is so small a part of it, before and behind.
 _SOON, _AROUND_THIS = 7 * DAY, 24
+
+_A_WORD = re.compile(r"\w+")
 
 #: Start of a range that is open: "before March".
 _EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
@@ -72,13 +77,16 @@ _EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
 class AskedRange:
     """A range of time that a question names: from ``start`` up to before ``end``, and the words that name it.
 
-    ``gain`` is what a memory of it gains, as a multiple of its own score.
+    ``gain`` is what a memory of it gains, as a multiple of its own score, and ``soon_gain`` one of soon after.
+    ``rest`` is the question without the words that were read as a time, which are no subject; None leaves it whole.
     """
 
     start: datetime
     end: datetime
     words: frozenset[str] = frozenset()
     gain: float = 0.0
+    soon_gain: float = 0.0
+    rest: str | None = None
 
     @property
     def is_past(self) -> bool:
@@ -107,20 +115,33 @@ class AskedRange:
         return _SOON_AFTER if self.start > _EARLIEST and late < self.end - self.start else 0.0
 
 
+def subject_of(question: str, asked: AskedRange | None) -> str:
+    """Return a question without the time that it asks for."""
+    return question if asked is None or asked.rest is None else asked.rest
+
+
 def in_time(
-    scores: Mapping[str, float], nearness: Mapping[str, float], gain: float, *, own_gain: float = 0.0
+    scores: Mapping[str, float],
+    nearness: Mapping[str, float],
+    gain: float,
+    *,
+    own_gain: float = 0.0,
+    soon_gain: float = 0.0,
 ) -> dict[str, float]:
     """Return the scores, 0 to 1, with what memories gain by their time; the best stays as good as the best was.
 
     A memory gains ``gain`` of the best score and ``own_gain`` of its own, times its ``nearness`` to the range that is
-    asked; none is dropped. What says nothing of the rest of the question gains little of its own.
+    asked; none is dropped. What is of soon after gains ``soon_gain`` of its own. What says nothing of the rest of the
+    question gains little of its own.
     """
     if scores.keys().isdisjoint(nearness):
         return dict(scores)
     # A question that names a time and nothing else may match nothing.
-    highest = max(scores.values()) or 1.0
-    gained = {key: (gain * highest + own_gain * score) * nearness.get(key, 0.0) for key, score in scores.items()}
-    found = {key: score + gained[key] for key, score in scores.items()}
+    highest, found = max(scores.values()) or 1.0, dict[str, float]()
+    for key, score in scores.items():
+        near = nearness.get(key, 0.0)
+        own = own_gain if near == 1.0 else soon_gain
+        found[key] = score + (gain * highest + own * score) * near
     scale = highest / max(highest, *found.values())
     return {key: score * scale for key, score in found.items()}
 
@@ -148,7 +169,13 @@ def asked_range(
         # Before the first year, or behind the last.
         return None
     named = frozenset(Tokenizer.words(folded[asked.begin : asked.upto]))
-    return AskedRange(start=start, end=end, words=named, gain=asked.gain)
+    # Folding may change the length of a text, and few do.
+    said = text if len(text) == len(folded) else folded
+    rest = None if asked.is_named else question[: -len(text)] + said[: asked.begin] + said[asked.upto :]
+    if rest is not None and (idle := event_words(question)):
+        rest = _A_WORD.sub(lambda match: "" if fold(match[0]) in idle else match[0], rest)
+    soon_gain = asked.gain if asked.is_date else 0.0
+    return AskedRange(start=start, end=end, words=named, gain=asked.gain, soon_gain=soon_gain, rest=rest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +190,12 @@ class _Time:
     is_weak: bool
     read: Callable[[Moment], Range | None]
     gain: float = 0.0
+    is_date: bool = False
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a memory may name it in its own words: a date, or a name that is not said to be past."""
+        return self.is_date or (self.form.is_name and self.gain < PAST_GAIN)
 
 
 def _asked(text: str, folded: str, at: Moment) -> _Time | None:
@@ -185,7 +218,7 @@ def _times(text: str, folded: str, at: Moment) -> Iterator[_Time]:
             if form.is_weak or not is_verb(match, text):
                 time = _time(partial(_read, form, match), form.span(match), form, at)
                 if time is not None:
-                    yield replace(time, is_weak=form.is_weak, gain=form.gain(match))
+                    yield replace(time, is_weak=form.is_weak, gain=form.gain(match), is_date=form.is_calendar)
 
 
 def _read(form: Form, match: re.Match[str], at: Moment) -> Range | None:
@@ -225,7 +258,8 @@ def _part_of(part: _Time, whole: _Time, folded: str, at: Moment) -> _Time | None
         return inner if inner and outer and outer[0] <= inner[0] < outer[1] else None
 
     time = _time(read, (first.begin, second.upto), replace(part.form, within=whole.form.within), at)
-    return None if time is None else replace(time, gain=max(part.gain, whole.gain) if whole.gain else 0.0)
+    gain = max(part.gain, whole.gain) if whole.gain else 0.0
+    return None if time is None else replace(time, gain=gain, is_date=part.is_date or whole.is_date)
 
 
 def _parted(time: _Time, folded: str, at: Moment) -> _Time:
@@ -306,17 +340,21 @@ class _Beside:
 
     before: re.Pattern[str]
     behind: re.Pattern[str]
+    is_both: bool = False
 
     @classmethod
-    def of(cls, before: str, behind: str = "") -> "_Beside":
-        """Return expressions as the words beside a time; an empty one for none."""
-        return cls(re.compile(rf"(?<!\w)(?:{before or _NOTHING})\Z"), re.compile(rf"\s?の?(?:{behind or _NOTHING})"))
+    def of(cls, before: str, behind: str = "", *, is_both: bool = False) -> "_Beside":
+        """Return expressions as the words beside a time; an empty one for none, and ``is_both`` asks for both."""
+        start, end = rf"(?<!\w)(?:{before or _NOTHING})\Z", rf"\s?の?(?:{behind or _NOTHING})"
+        return cls(re.compile(start), re.compile(end), is_both)
 
     def beside(self, time: _Time, folded: str) -> re.Match[str] | None:
         """Return what is said of a time."""
-        return self.before.search(folded, max(0, time.begin - _BESIDE_CHARS), time.begin) or self.behind.match(
-            folded, time.upto
-        )
+        before = self.before.search(folded, max(0, time.begin - _BESIDE_CHARS), time.begin)
+        if before is not None and not self.is_both:
+            return before
+        behind = self.behind.match(folded, time.upto)
+        return behind if before is not None or not self.is_both else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,15 +413,18 @@ def _rules() -> _Rules:
         parts=(
             (part(rf"{days}|{of_all('exactly')}", rf"{days}|(?:{of_all('to_the_day')})\b"), _same_day),
             (part(of_all("this_time"), of_all("this_time")), _this_time),
-            (part(rf"(?:{nth})\s(?:{of_all('half')})"), _half),
+            (
+                part(rf"(?:{nth})\s(?:{of_all('half')})"),
+                lambda match, time, _: half_of(nth_of(match), time.start, time.end),
+            ),
             (part(rf"{some}(?:{nth})\s(?P<unit>{SHORT_UNITS})"), _nth_days),
             (part(rf"(?:{nth})\s(?:(?:{some})?(?P<unit>{SHORT_UNITS})|{of_all('weekend')})"), _nth_days),
             (part(rf"(?:{nth})\s(?P<weekday>{WEEKDAYS})"), _nth_weekday),
-            (part(of_all("early"), third[0]), lambda _, time, __: _share(time, 0)),
-            (part(of_all("middle"), third[1]), lambda _, time, __: _share(time, 1)),
-            (part(of_all("late"), third[2]), lambda _, time, __: _share(time, 2)),
-            (part("", words.CJK_HALVES[0]), lambda _, time, __: _split(time, 0, 1 / 2)),
-            (part("", words.CJK_HALVES[1]), lambda _, time, __: _split(time, 1 / 2, 1)),
+            (part(of_all("early"), third[0]), lambda _, time, __: third_of(0, time.start, time.end)),
+            (part(of_all("middle"), third[1]), lambda _, time, __: third_of(1, time.start, time.end)),
+            (part(of_all("late"), third[2]), lambda _, time, __: third_of(2, time.start, time.end)),
+            (part("", words.CJK_HALVES[0]), lambda _, time, __: half_of(0, time.start, time.end)),
+            (part("", words.CJK_HALVES[1]), lambda _, time, __: half_of(1, time.start, time.end)),
         ),
         opens=(
             # Told on the day itself, mostly.
@@ -396,6 +437,10 @@ def _rules() -> _Rules:
                 open_("since", rf"{words.CJK_SINCE}|(?:{of_all('onwards')})\b"),
                 lambda _, start, __, tomorrow: (start, tomorrow),
             ),
+            (
+                _Beside.of(rf"(?:{of_all('from_on')}){_SPACE}{_ARTICLE}", rf"(?:{of_all('on')})\b", is_both=True),
+                lambda _, start, __, tomorrow: (start, tomorrow),
+            ),
             (open_("before", words.CJK_BEFORE), lambda _, start, __, ___: (_EARLIEST, start)),
             (open_("until", words.CJK_UNTIL), lambda _, __, end, ___: (_EARLIEST, end)),
             (open_("after", words.CJK_AFTER), lambda _, __, end, tomorrow: (end, tomorrow)),
@@ -404,10 +449,10 @@ def _rules() -> _Rules:
     )
 
 
-def _same_day(match: re.Match[str], time: _Time, at: Moment) -> Range | None:
+def _same_day(match: re.Match[str], time: _Time, _: Moment) -> Range | None:
     """Read "a week ago today" and "gestern vor einem Monat"; beside other times such a word says nothing of them."""
-    start, end = day_like(at.day, time.start, time.end)
-    if not time.form.is_past or (start, end) == (time.start, time.end):
+    start, end = middle_day(time.start, time.end)
+    if not time.form.is_counted_back or (start, end) == (time.start, time.end):
         return None
     shift = DAYS_BEFORE.get(match["day"] or "", 0) * DAY
     return start - shift, end - shift
@@ -417,10 +462,6 @@ def _this_time(_: re.Match[str], time: _Time, at: Moment) -> Range:
     start, end = day_like(at.day, time.start, time.end)
     wider = max(1, (time.end - time.start) // DAY // _AROUND_THIS) * DAY
     return start - wider, end + wider
-
-
-def _half(match: re.Match[str], time: _Time, _: Moment) -> Range:
-    return _split(time, 0, 1 / 2) if nth_of(match) == 0 else _split(time, 1 / 2, 1)
 
 
 def _nth_days(match: re.Match[str], time: _Time, _: Moment) -> Range | None:
@@ -447,15 +488,3 @@ def _week_of(match: re.Match[str], start: datetime, end: datetime, _: datetime) 
     if end - start > 7 * DAY:
         return start, end
     return (monday + 5 * DAY if match["weekend"] else monday), monday + 7 * DAY
-
-
-def _share(time: _Time, place: int) -> Range:
-    """Return the first, middle or last third of a time; of a year two months."""
-    share = 1 / 3 if time.end - time.start <= _LONG else _TWO_MONTHS
-    first = place * (1 - share) / 2
-    return _split(time, first, first + share)
-
-
-def _split(time: _Time, first: float, last: float) -> Range:
-    days = (time.end - time.start) / DAY
-    return time.start + int(first * days) * DAY, time.start + round(last * days) * DAY

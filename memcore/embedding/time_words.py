@@ -17,6 +17,7 @@ class TimeWords:
         numbers: from one on; several rows where words are inflected.
         ordinals: first to fourth; ``last_of`` is the last of several.
         parts_of_day: morning, afternoon, evening, night; ``this_part`` has phrases of today's by their place.
+        night_before: the night before last.
         no_subject: words of time that say nothing else, where they cannot be read.
         no_event: words beside a time that ask for whatever was then.
         recently: within weeks; ``other_day`` within days.
@@ -27,13 +28,12 @@ class TimeWords:
         to_the_day: behind a time that is counted back; it names a day of it, as "today" does.
         week_of: between "the week" and a day of it.
         shortly: before "before" and "after".
-        onwards: behind the start of an open range.
+        onwards: behind the start of an open range; ``from_on`` before it and ``on`` behind it.
     """
 
     months: str
     weekdays: tuple[str, ...]
     seasons: tuple[str, str, str, str]
-    feasts: tuple[str, str, str]
     units: tuple[str, str, str, str, str]
     numbers: tuple[str, ...]
     ordinals: tuple[str, str, str, str]
@@ -42,6 +42,7 @@ class TimeWords:
     parts_of_day: tuple[str, str, str, str]
     this_part: dict[str, int] = field(default_factory=dict)
     last_night: str = ""
+    night_before: str = ""
     weekend: str
     hours: str
     in_month: str
@@ -85,13 +86,14 @@ class TimeWords:
     week_of: str = ""
     shortly: str = ""
     onwards: str = ""
+    from_on: str = ""
+    on: str = ""
 
 
 ENGLISH = TimeWords(
     months="january february march april may june july august september october november december",
     weekdays=("monday tuesday wednesday thursday friday saturday sunday",),
     seasons=("spring", "summer", "autumn|fall", "winter"),
-    feasts=("easter", "christmas|xmas", "new year(?:'s|\u2019s)?(?: eve| day)?|the turn of the year"),
     units=("day;days", "week;weeks", "month;months", "quarter;quarters", "year;years"),
     numbers=("one two three four five six seven eight nine ten eleven twelve", "a", "an"),
     ordinals=("first|1st", "second|2nd", "third|3rd", "fourth|4th"),
@@ -100,23 +102,25 @@ ENGLISH = TimeWords(
     parts_of_day=("morning", "afternoon", "evening", "night"),
     this_part={"tonight": 2},
     last_night="last night",
+    night_before="the night before last",
     weekend="weekends?",
     hours="hours?",
     in_month="in|during|from|throughout|in the course of",
     in_season="(?:in|during|over|throughout)(?: the)?|from the",
-    at_feast="at|on|over|during|from",
+    at_feast="at|on|over|during|from|in",
     on_day="on|from",
-    on_weekend="on|on the|at the|over the|from the|during the",
+    on_weekend="on|on the|at the|over the|from the|during the|(?:this )?past",
     the_day=r"the(?=\s\d+(?:st|nd|rd|th)\b)",
     the_unit="the",
     last="last|previous",
+    last_after=r"before(?=\s?(?:[?.,;!]|$))",
     this="this|the current",
     before_last_after="before last",
     ago_after="ago|back|earlier",
     few="a few|few|several|some",
     couple="a couple of|a couple|couple of|couple",
     recently="recently|lately|of late|these days|in recent times",
-    other_day="the other day|the other night|the other evening",
+    other_day="the other (?:day|night|evening|morning|week)",
     half="half",
     early="(?:the )?(?:very )?(?:beginning|start|early days|early part) of|early in|early",
     middle="(?:the )?(?:middle|mid) of|in the middle of|mid|(?:mid|half)way through",
@@ -131,7 +135,7 @@ ENGLISH = TimeWords(
     between="between|from",
     joins="to|and|until|till|through|or",
     no_subject="ago while whiles once earlier previously formerly lately recently time times",
-    no_event="happen happens happened happening occur occurred come comes came",
+    no_event="change changed going went happen happens happened happening occur occurred come comes came",
     about="about|around|roughly|approximately|some|nearly|almost|(?:a little |just )?(?:over|under)|(?:more|less) than"
     "|(?:a )?good",
     exactly="exactly|precisely",
@@ -150,7 +154,6 @@ GERMAN = TimeWords(
         "montag dienstag mittwoch donnerstag freitag sonnabend sonntag",
     ),
     seasons=("frühlings?|frühjahrs?", "sommers?", "herbst(?:e?s)?", "winters?"),
-    feasts=("ostern", "weihnachten", "neujahr|silvester|jahreswechsel"),
     units=(
         "tag tages;tage tagen",
         "woche;wochen",
@@ -169,16 +172,18 @@ GERMAN = TimeWords(
     parts_of_day=("morgen|früh|vormittag", "nachmittag", "abend", "nacht"),
     this_part={"heute früh": 0},
     last_night="letzte nacht|vergangene nacht",
+    night_before="vorletzte nacht",
     weekend="wochenenden?",
     hours="stunden?",
     in_month="im|vom|im laufe des",
     in_season="im|über den|während des",
-    at_feast="an|zum?|über",
+    at_feast="an|am|zum?|über|in|im|zwischen",
     on_day="am|vom",
     on_weekend="am|vom",
     the_day="dem|den|zum",
     the_unit="des|dem|der",
     last="letzte[nrsm]?|vorige[nrsm]?|vergangene[nrsm]?",
+    last_after="davor|zuvor",
     this="diese[nrsm]?",
     before_last="vorletzte[nrsm]?",
     ago_before="vor",
@@ -200,20 +205,21 @@ GERMAN = TimeWords(
     between="zwischen|vom|von",
     joins="und|bis|bis zum|oder",
     no_subject="damals früher einst vorher zuvor längst letztens neulich kürzlich zeit zeiten her vor",
-    no_event="passiert geschah geschehen los",
+    no_event="passiert geschah geschehen los geändert",
     about="gut(?:en)?|knapp(?:en)?|etwa|ungefähr|rund|circa|ca[.]?|fast|beinahe|über|mehr als|weniger als",
     exactly="genau|exakt",
     this_time="(?:um|zu) diese[r]? (?:jahres)?zeit",
     to_the_day="auf den tag(?: genau)?",
     week_of="vom|ab|um den",
     shortly="kurz|direkt|gleich|unmittelbar",
+    from_on="von|vom",
+    on="an",
 )
 
 DUTCH = TimeWords(
     months="januari februari maart april mei juni juli augustus september oktober november december",
     weekdays=("maandag dinsdag woensdag donderdag vrijdag zaterdag zondag",),
     seasons=("lente|voorjaar", "zomer", "herfst|najaar", "winter"),
-    feasts=("pasen", "kerstmis|kerst", "nieuwjaar|oud en nieuw"),
     units=("dag;dagen", "week;weken", "maand;maanden", "kwartaal;kwartalen", "jaar;jaren"),
     numbers=("een twee drie vier vijf zes zeven acht negen tien elf twaalf",),
     ordinals=("eerste", "tweede", "derde", "vierde"),
@@ -260,7 +266,6 @@ FRENCH = TimeWords(
     months="janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
     weekdays=("lundi mardi mercredi jeudi vendredi samedi dimanche",),
     seasons=("printemps", "été|étés", "automne", "hiver"),
-    feasts=("pâques", "noël", "nouvel an|saint-sylvestre"),
     units=("jour;jours", "semaine;semaines", "mois;mois", "trimestre;trimestres", "an année;ans années"),
     numbers=(
         "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze",
@@ -271,24 +276,25 @@ FRENCH = TimeWords(
     days_before={"aujourd'hui": 0, "aujourd\u2019hui": 0, "avant-hier": 2},
     parts_of_day=("matin|matinée", "après-midi", "soir|soirée", "nuit"),
     last_night="la nuit dernière|cette nuit",
+    night_before="l['\u2019]avant-dernière nuit",
     weekend="week-ends?|weekends?",
     hours="heures?",
     in_month="en|au (?:mois|cours) d[e'\u2019]|courant",
     in_season="en|au|pendant l'|durant l'|pendant l\u2019|pendant le",
-    at_feast="à|a|au|pendant",
+    at_feast="à|a|au|pendant|le|durant",
     on_day="le",
     on_weekend="le|du",
     the_day="le|du",
     the_unit="du|de l'|de l\u2019|la|d'|d\u2019",
     last="derni(?:er|ère)s?",
-    last_after="derni(?:er|ère)s?|passée?s?|précédente?s?",
+    last_after="derni(?:er|ère)s?|passée?s?|précédente?s?|d['\u2019]avant",
     this="cette|cet|ce",
     before_last="avant-derni(?:er|ère)",
     ago_before="il y a",
     few="quelques|plusieurs",
     couple="deux ou trois",
     recently="récemment|dernièrement|ces derniers temps|ces temps-ci",
-    other_day="l'autre jour|l\u2019autre jour",
+    other_day="l['\u2019]autre (?:jour|soir|matin|semaine|fois)",
     half="moitié|quinzaine",
     early="(?:au |le |du |en )?(?:début|commencement)",
     middle="(?:au |le |à la )?(?:milieu|mi)",
@@ -303,7 +309,7 @@ FRENCH = TimeWords(
     between="entre|du|de",
     joins="et|à|au|jusqu'au|jusqu\u2019au|ou|et le",
     no_subject="autrefois jadis naguère auparavant avant longtemps récemment temps fois",
-    no_event="passe passé arrivé",
+    no_event="passe passé arrivé changé",
     about="environ|bien|à peu près|presque|près d[e'\u2019]|bonne?|petite?|(?:un peu )?(?:plus|moins) d[e'\u2019]",
     exactly="exactement|tout juste",
     scores={"une huitaine de": 8, "une dizaine de": 10, "une quinzaine de": 15, "une vingtaine de": 20},
@@ -317,7 +323,6 @@ SPANISH = TimeWords(
     months="enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
     weekdays=("lunes martes miércoles jueves viernes sábado domingo",),
     seasons=("primavera", "verano", "otoño", "invierno"),
-    feasts=("semana santa|pascua", "navidad|navidades", "año nuevo|nochevieja"),
     units=("día dia;días dias", "semana;semanas", "mes;meses", "trimestre;trimestres", "año;años"),
     numbers=("una dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince", "un"),
     ordinals=("primer(?:[oa]s?)?|1er", "segund[oa]", "tercera?|tercero", "cuart[oa]"),
@@ -325,11 +330,12 @@ SPANISH = TimeWords(
     days_before={"hoy": 0, "ayer": 1, "anteayer": 2, "antes de ayer": 2, "antier": 2},
     parts_of_day=("mañana", "tarde", "", "noche"),
     last_night="anoche",
+    night_before="anteanoche|antenoche|antes de anoche",
     weekend="fin(?:es)? de semana",
     hours="horas?",
     in_month="en|durante|a lo largo de",
     in_season="en|durante (?:el|la)|en (?:el|la)",
-    at_feast="en|por|durante",
+    at_feast="en|por|durante|el",
     on_day="el",
     on_weekend="el|del",
     the_day="el|del",
@@ -344,7 +350,7 @@ SPANISH = TimeWords(
     few="unos|unas|algunos|algunas|unos pocos|unas pocas|varios|varias",
     couple="un par de",
     recently="recientemente|últimamente|hace poco|en los últimos tiempos",
-    other_day="el otro día",
+    other_day="el otro día|la otra (?:noche|tarde|semana)",
     half="mitad|quincena",
     early="(?:a |al )?(?:principios|primeros|comienzos|inicios|principio|comienzo|inicio)",
     middle="(?:a )?mediados|a (?:la )?mitad",
@@ -359,7 +365,7 @@ SPANISH = TimeWords(
     between="entre|desde|del|de",
     joins="y|a|al|hasta|o|y el",
     no_subject="antes antaño entonces tiempo tiempos vez recientemente últimamente hace",
-    no_event="pasó pasado ocurrió sucedió",
+    no_event="pasó pasado ocurrió sucedió cambió cambiado",
     about="un[oa]s|cosa de|casi|como|más o menos|alrededor de|cerca de|(?:poco |algo )?(?:más|menos) de",
     exactly="exactamente|justo",
     scores={"una decena de": 10, "una quincena de": 15},
@@ -376,7 +382,6 @@ ITALIAN = TimeWords(
         "lunedì martedì mercoledì giovedì venerdì sabati domeniche",
     ),
     seasons=("primaver[ae]", "estat[ei]", "autunn[oi]", "invern[oi]"),
-    feasts=("pasqua", "natale", "capodanno"),
     units=("giorno;giorni", "settimana;settimane", "mese;mesi", "trimestre;trimestri", "anno;anni"),
     numbers=("una due tre quattro cinque sei sette otto nove dieci undici dodici", "un"),
     ordinals=("prim[oaie]", "second[oa]", "terz[oa]", "quart[oa]"),
@@ -385,24 +390,25 @@ ITALIAN = TimeWords(
     parts_of_day=("mattina|mattino", "pomeriggio", "sera", "notte"),
     this_part={"stamattina": 0, "stasera": 2},
     last_night="stanotte|la notte scorsa",
+    night_before="l['\u2019]altra notte",
     weekend="weekend|fine settimana",
     hours="ora|ore",
     in_month="a|ad|in|nel (?:mese|corso) di",
     in_season="in|d'|d\u2019|durante l'|durante la",
-    at_feast="a|per|durante",
+    at_feast="a|per|durante|il|la|nella|al",
     on_day="il|la",
     on_weekend="nel",
     the_day="il|del",
-    the_unit="del|della|dell'|dell\u2019",
+    the_unit=r"del|della|dell'|dell\u2019|(?<=inizio\s)|(?<=fine\s)|(?<=metà\s)",
     last="ultim[oaie]|scors[oaie]",
-    last_after="scors[oaie]|passat[oaie]",
+    last_after=r"scors[oaie]|passat[oaie]|prima(?=\s?(?:[?.,;!]|$))",
     this="quest[oa]|quest'|quest\u2019",
     before_last="penultim[oa]",
     ago_after="fa|or sono",
     few="alcuni|alcune|qualche|pochi|poche",
     couple="un paio di",
     recently="recentemente|di recente|ultimamente|negli ultimi tempi",
-    other_day="l'altro giorno|l\u2019altro giorno",
+    other_day="l['\u2019]altr[oa] (?:giorno|sera|mattina|settimana|volta)",
     half="metà",
     early="(?:a |all['\u2019])?inizio|agli inizi|ai primi",
     middle="(?:a )?metà",
@@ -417,7 +423,7 @@ ITALIAN = TimeWords(
     between="tra|fra|dal|da",
     joins="e|a|ad|al|fino al|o",
     no_subject="allora prima tempo volta recentemente ultimamente fa",
-    no_event="successo accaduto",
+    no_event="successo accaduto cambiato",
     about="circa|quasi|più o meno|all['\u2019]incirca|(?:poco )?(?:più|meno) di",
     exactly="esattamente|giusto",
     scores={"una decina di": 10, "una quindicina di": 15, "una ventina di": 20},
@@ -434,7 +440,6 @@ PORTUGUESE = TimeWords(
         "segunda terça quarta quinta sexta sábado domingo",
     ),
     seasons=("primavera", "verão", "outono", "inverno"),
-    feasts=("páscoa", "natal", "ano novo|réveillon"),
     units=("dia;dias", "semana;semanas", "mês;meses", "trimestre;trimestres", "ano;anos"),
     numbers=(
         "uma dois três quatro cinco seis sete oito nove dez onze doze",
@@ -508,13 +513,19 @@ FRENCH_BESIDE = (
 #: Hours, with which nothing but an earlier time is counted.
 CJK_HOURS = "時間|个?小时|個?小時|시간"
 
-#: What is so many months ago, more or less.
-MONTHS_AGO = {
-    6: "half a year ago|vor einem halben jahr|(?:een )?half jaar geleden|hace medio año|há meio ano|mezzo anno fa",
-    18: "(?:a year and a half|one and a half years) ago|vor (?:anderthalb|eineinhalb) jahren|anderhalf jaar geleden"
+HALF_YEAR = "half[- ]year|halben? jahr|halbjahr|half ?jaar|semestre"
+
+#: What is so many half years ago.
+HALF_YEARS_AGO = {
+    1: "half a year ago|vor einem halben jahr|(?:een )?half jaar geleden|hace medio año|há meio ano|mezzo anno fa",
+    3: "(?:a year and a half|one and a half years) ago|vor (?:anderthalb|eineinhalb) jahren|anderhalf jaar geleden"
     "|il y a un an et demi|hace (?:un )?año y medio|há um ano e meio|un anno e mezzo fa",
 }
-CJK_MONTHS_AGO = {6: "半年前|반년 전", 18: "一年半前|1年半前"}
+CJK_HALF_YEARS_AGO = {1: "半年前|반년 전", 3: "一年半前|1年半前"}
+
+#: German joins a longer time and the name of a part of it: "Oktoberhälfte", "Monatsende".
+GERMAN_WHOLES, GERMAN_NTHS = "wochen(?!ende)|monats|quartals|jahres", "hälfte|(?P<week>woche)"
+GERMAN_THIRDS = ("anfang|beginn", "mitte", "ende")
 
 #: A week of the calendar, before its number, where it has a name of its own.
 CALENDAR_WEEK = "calendar week|kw|kalenderwoche"

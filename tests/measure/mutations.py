@@ -194,6 +194,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("return share**2 * max(_LEAST_ODDS, 1.0 - answered) / answered", "return 0.0"),
         ("sentences += [_with_time(each, asked) for each in _judged_sentences(question)]", "pass"),
+        ("sparse=self._words(subject) if has_sparse else None,", "sparse=self._words(text) if has_sparse else None,"),
+        (
+            "sentences = [] if asked is not None and asked.rest is not None else _weighed(question)",
+            "sentences = _weighed(question)",
+        ),
+        ("own = own_gain if near == 1.0 else soon_gain", "own = own_gain"),
         ("if is_answered and (scores[key] >= near or is_alone or is_asked_for):", "if is_answered:"),
         (
             "if is_answered and (scores[key] >= near or is_alone or is_asked_for):",

@@ -52,7 +52,7 @@ class Answer:
             read = ((key, self._entry(key)) for key in self._keys)
             nearness = {key: asked.nearness(entry) for key, entry in read if entry is not None}
             weight = weight_of_time(question, asked, self._first_of(self.final), noise=noise)
-            self._rank(in_time(self.final, nearness, weight, own_gain=asked.gain))
+            self._rank(in_time(self.final, nearness, weight, own_gain=asked.gain, soon_gain=asked.soon_gain))
 
     def put_newer_first(self, question: str) -> None:
         """Change the scores so that no outdated memory is before the one that replaced it."""

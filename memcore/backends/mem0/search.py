@@ -46,8 +46,8 @@ from memcore.backends.mem0.points import (
 )
 from memcore.backends.mem0.writer import Indexing, embedding, statement
 from memcore.backends.protocol import MAX_PAGE
-from memcore.backends.time_phrases import Hemisphere
-from memcore.backends.when import AskedRange, asked_range
+from memcore.backends.time_ranges import Hemisphere
+from memcore.backends.when import AskedRange, asked_range, subject_of
 from memcore.embedding.bm25 import SparseVector, Tokenizer, relevance_of
 from memcore.embedding.calibration import noise_of
 from memcore.embedding.spelling import doubtful, respelled, spellings
@@ -201,6 +201,11 @@ class _Question:
     sparse: dict[str, Any] | None
     asked: AskedRange | None = None
 
+    @property
+    def subject(self) -> str:
+        """The text without the time that it asks for."""
+        return subject_of(self.text, self.asked)
+
 
 @dataclass(slots=True)
 class _Lists:
@@ -349,7 +354,7 @@ class Reader:
         near, words = found.similarities(), found.bm25()
         answer = Answer([*found.dense, *found.sparse], near, asked=question.asked)
         if self._plan.is_hybrid:
-            answer.fuse(question.text, words, dense_weight=self._plan.dense_weight)
+            answer.fuse(question.subject, words, dense_weight=self._plan.dense_weight)
         answer.put_in_time(question.text, noise=self._noised())
         if self._plan.is_hybrid:
             answer.put_newer_first(question.text)
@@ -379,7 +384,7 @@ class Reader:
             return ()
         sparse = self._words(query.text) if self._plan.has_keywords else None
         question = _Question(text=query.text, dense=None, sparse=sparse)
-        (found,) = self._asked([scope], question, now=now, dense=0, sparse=_least(query))
+        (found,), _ = self._asked([scope], question, now=now, dense=0, sparse=_least(query))
         relevance = {key: relevance_of(max(0.0, score)) for key, score in _scores(found.sparse).items()}
 
         def scores_of(key: str) -> MemoryScores:
@@ -462,17 +467,22 @@ class Reader:
             for record in to_records([row])
         )
 
-    def _question(self, text: str, time_zone: str | None, *, has_sparse: bool, now: datetime) -> _Question:
+    def _question(
+        self, text: str, time_zone: str | None, *, has_sparse: bool, now: datetime, is_whole: bool = False
+    ) -> _Question:
+        zone, hemisphere = zone_of(time_zone or self._plan.time_zone), self._plan.hemisphere
+        asked = asked_range(text, now, zone=zone, hemisphere=hemisphere)
+        if is_whole and asked is not None:
+            asked = replace(asked, rest=None)
+        subject = subject_of(text, asked)
         with tracing.span(f"embeddings {self._embedder.name}", embedding(self._embedder, texts=1)):
-            vector = self._embedder.embed_query(text)
+            vector = self._embedder.embed_query(subject if any(map(str.isalnum, subject)) else text)
         # A zero vector is as near to everything as to nothing: its list would be noise.
         return _Question(
             text=text,
             dense=vector if np.any(vector) else None,
-            sparse=self._words(text) if has_sparse else None,
-            asked=asked_range(
-                text, now, zone=zone_of(time_zone or self._plan.time_zone), hemisphere=self._plan.hemisphere
-            ),
+            sparse=self._words(subject) if has_sparse else None,
+            asked=asked,
         )
 
     def _words(self, text: str) -> dict[str, Any] | None:
@@ -491,15 +501,22 @@ class Reader:
     ) -> tuple[_Question, list[_Lists]]:
         """Ask a question, and once more where memories spell a word of it otherwise: as they do."""
         question = self._question(text, time_zone, has_sparse=has_sparse, now=now)
-        lists = self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
-        if question.sparse is None or (meant := self._respelled(text, scopes, lists, now=now)) == text:
+        lists, is_there = self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
+        if question.subject != text and not is_there:
+            # Nothing is of that time, so its words may be those of an answer.
+            question = self._question(text, time_zone, has_sparse=has_sparse, now=now, is_whole=True)
+            lists, _ = self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
+        if question.sparse is None or (meant := self._respelled(question, scopes, lists, now=now)) == text:
             return question, lists
-        question = self._question(meant, time_zone, has_sparse=has_sparse, now=now)
-        return question, self._asked(scopes, question, now=now, dense=dense, sparse=sparse)
+        is_whole = question.asked is not None and question.asked.rest is None
+        question = self._question(meant, time_zone, has_sparse=has_sparse, now=now, is_whole=is_whole)
+        return question, self._asked(scopes, question, now=now, dense=dense, sparse=sparse)[0]
 
-    def _respelled(self, text: str, scopes: Sequence[SearchScope], lists: Sequence[_Lists], *, now: datetime) -> str:
-        said = [text_of(one) for each in lists for one in each.sparse]
-        words, share = doubtful(text, said, tokenizer=self._tokenizer)
+    def _respelled(
+        self, question: _Question, scopes: Sequence[SearchScope], lists: Sequence[_Lists], *, now: datetime
+    ) -> str:
+        text, said = question.text, [text_of(one) for each in lists for one in each.sparse]
+        words, share = doubtful(question.subject, said, tokenizer=self._tokenizer)
         if not words:
             return text
         near = [text_of(one) for each in lists for one in each.dense]
@@ -514,10 +531,11 @@ class Reader:
 
     def _asked(
         self, scopes: Sequence[SearchScope], question: _Question, *, now: datetime, dense: int, sparse: int
-    ) -> list[_Lists]:
-        """Query every scope at once; repeat with the expiry filter where expired memories took places.
+    ) -> tuple[list[_Lists], bool]:
+        """Query every scope at once; return the lists, and whether a memory of the asked time is there.
 
-        A question that names a range of time is asked within it too, or what fits by its time alone is not found.
+        Where expired memories took places, the query is repeated with the expiry filter. A question that names a
+        range of time is asked within it too, or what fits by its time alone is not found.
         """
         own, asked = len(scopes), question.asked
         if asked is not None:
@@ -541,7 +559,7 @@ class Reader:
             one.add(within)
         for one, scope in zip(lists[:own], scopes, strict=False):
             self._add_successors(one, scope, now=now)
-        return lists[:own]
+        return lists[:own], any(one.ids() for one in lists[own:])
 
     def _add_successors(self, found: _Lists, scope: SearchScope, *, now: datetime) -> None:
         """Put what replaced a memory that was found beside it: its own words may be none of the question's."""

@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -18,7 +18,7 @@ from benchmarks.retrieval.quality import DEPTH
 from numpy.typing import NDArray
 
 from memcore.backends.evidence import Candidate, weight_of_time
-from memcore.backends.when import AskedRange, asked_range
+from memcore.backends.when import AskedRange, asked_range, subject_of
 from memcore.embedding.bm25 import Tokenizer, bare
 from memcore.embedding.calibration import noise_of
 from memcore.embedding.protocol import Embedder
@@ -96,9 +96,9 @@ class ByHand:
             everybody: the words over which rarity is counted; None counts over the agent's own.
         """
         cosines = self._vectors @ vector.astype(np.float64)
-        words = self._bm25(question, everybody or self._own)
         few = _CANDIDATES if has_all_words else _FIRST
-        asked = asked_range(question, datetime.now(UTC))
+        asked, subject = self._asked(question), self.subject(question)
+        words = self._bm25(subject, everybody or self._own)
         stays = np.array([turn.name in kept for turn in self._turns])
         near, closest = _cut(cosines, _CANDIDATES, stays), _cut(cosines, few, stays)
         worded = _cut(words, _CANDIDATES, stays)
@@ -116,7 +116,7 @@ class ByHand:
             bm25 = words[at] / words[worded[0]] if worded and (has_all_words or at in worded) else 0.0
             share = dense_weight if worded else 1.0
             fused[at] = share * max(0.0, cosines[at]) / cosines[near[0]] + (1.0 - share) * bm25
-        fused = self._in_context(question, fused)
+        fused = self._in_context(subject, fused)
         fused = self._newer_first(question, fused) if asked is None else self._in_time(question, fused, cosines, asked)
         alone = np.full(len(cosines), -np.inf)
         alone[near] = np.clip(cosines[near], 0.0, 1.0)
@@ -131,6 +131,16 @@ class ByHand:
             "rrf": _first(ranks, DEPTH),
             "weighted": _first(fused, DEPTH),
         }
+
+    def subject(self, question: str) -> str:
+        """Return a question without the time that it asks for, where a turn is of that time."""
+        return subject_of(question, self._asked(question))
+
+    def _asked(self, question: str) -> AskedRange | None:
+        asked = asked_range(question, datetime.now(UTC))
+        if asked is not None and not any(asked.start <= turn.at < asked.end for turn in self._turns):
+            return replace(asked, rest=None)
+        return asked
 
     def _in_context(self, question: str, fused: _Numbers) -> _Numbers:
         """Add what was said before and after, and weigh speakers and lengths; what is no candidate adds nothing."""
@@ -159,7 +169,8 @@ class ByHand:
         gain = weight_of_time(question, asked, judged, noise=self._noise) * float(fused.max())
         near: _Numbers = np.array([asked.nearness_of(turn.at, turn.at) for turn in self._turns])
         known: _Numbers = np.where(np.isfinite(fused), fused, 0.0)
-        return fused + (gain + asked.gain * known) * near
+        own = np.where(near < 1.0, asked.soon_gain, asked.gain)
+        return fused + (gain + own * known) * near
 
     def _newer_first(self, question: str, fused: _Numbers) -> _Numbers:
         """Give the newer of two turns that say nearly the same of the question the score of the older."""

@@ -145,7 +145,7 @@ def _by_hand(
         ranker = ByHand(each.turns, embedder)
         for question in each.questions:
             stays = next(of_questions)
-            vector = embedder.embed_query(question.text)
+            vector = embedder.embed_query(ranker.subject(question.text))
             for rankings, everybody in zip(both, (None, all_words), strict=True):
                 places = ranker.rankings(
                     question.text,

@@ -130,6 +130,20 @@ async def test_a_day_is_that_of_the_asker(backend: Mem0Backend, clock: StoppedCl
     assert (await search(backend, agent, question, time_zone="Etc/GMT-1"))[0] == early
 
 
+async def test_the_words_of_an_asked_time_are_no_keywords(backend: Mem0Backend, clock: StoppedClock) -> None:
+    agent = new_agent()
+    there, worded = "Ada lost a glove.", "Days ago is no date, says Ben, and yesterday is a song."
+    await backend.store_many(
+        [
+            record(agent, there, created_at=clock() - 2 * DAY),
+            record(agent, worded, created_at=clock() - 40 * DAY),
+        ]
+    )
+    found = await backend.retrieve(agent, MemoryQuery(text="What happened two days ago?", standing=Shown.ANY))
+    assert found[0].content == there
+    assert [each.scores.keyword for each in found if each.scores is not None] == [None] * len(found)
+
+
 async def test_an_answer_is_found_by_the_question_before_it(backend: Mem0Backend) -> None:
     asked, answer, other = "Where does the yacht lie?", "My yacht is in Riga.", "The yacht race is on TV."
     for place in (1, None):

@@ -39,7 +39,7 @@ SAID = {
         "¿Quién llamó hace unas tres semanas?",
         "Chi ha chiamato circa tre settimane fa?",
     ),
-    ("2026-08-17", "2026-10-15"): (
+    ("2026-08-27", "2026-10-26"): (
         "Who wrote roughly two months ago?",
         "Was kam vor knapp zwei Monaten?",
         "Qui a écrit il y a presque deux mois ?",
@@ -52,6 +52,7 @@ SAID = {
         "Que s'est-il passé il y a deux ou trois jours ?",
         "¿Qué pasó hace dos o tres días?",
         "Cosa è successo due o tre giorni fa?",
+        "Cosa si è rotto a inizio settimana?",
     ),
     ("2026-11-15", "2026-11-17"): (
         "Was lief vor etwa zehn Tagen?",
@@ -145,6 +146,7 @@ SAID = {
     ("2026-03-01", "2026-11-26"): (
         "What changed from March onwards?",
         "What changed from March on?",
+        "Was wurde von März an bezahlt?",
         "Was ist ab März neu?",
         "Qu'est-ce qui a changé à partir de mars ?",
         "¿Qué cambió de marzo en adelante?",
@@ -192,6 +194,23 @@ SAID = {
         "¿Qué pasó poco antes de Navidad?",
         "Cosa è successo poco prima di Natale?",
     ),
+    ("2026-10-01", "2026-10-16"): ("Was lief in der ersten Oktoberhälfte?",),
+    ("2026-09-24", "2026-09-30"): ("Was lief in der letzten Septemberwoche?",),
+    ("2026-11-01", "2026-11-10"): ("Was gab es am Monatsanfang?",),
+    ("2025-07-02", "2025-12-31"): ("Was wurde in der zweiten Jahreshälfte 2025 gekauft?",),
+    ("2026-05-28", "2026-11-26"): (
+        "What did I buy in the last half year?",
+        "Was habe ich im letzten halben Jahr gekauft?",
+        "¿Qué compré en el último semestre?",
+    ),
+    ("2026-11-24", "2026-11-25"): (
+        "Where did we stay the night before last?",
+        "Was war vorletzte Nacht?",
+        "¿Qué pasó anteanoche?",
+    ),
+    ("2026-11-16", "2026-11-22"): ("Qu'a-t-on fait la semaine d'avant ?", "What did we do the week before?"),
+    ("2026-11-21", "2026-11-22"): ("Where was I this past weekend?",),
+    ("2026-11-12", "2026-11-25"): ("Who came the other week?", "Cosa è successo l'altra settimana?"),
     ("2026-01-01", "2026-12-31"): ("Cosa è successo quest'anno?",),
     ("2026-01-01", "2026-03-02"): ("Que s'est-il passé en début d'année ?", "Cosa è successo all'inizio dell'anno?"),
     ("2026-11-24", "2026-11-24"): ("Chi ha chiamato l'altroieri?",),
@@ -209,6 +228,7 @@ def test_a_phrase_names_its_days(question: str, days: tuple[str, str]) -> None:
     "question",
     [
         "Which of the three Fridays is free?",
+        "Wie heißt die Septemberwoche?",
         "How long is a good three weeks?",
         "How is the weekend of a nurse?",
         "Is the lease exactly one year long?",
@@ -258,3 +278,21 @@ def test_a_week_ago_today_is_seven_days_ago_and_about_a_week_ago_has_it_within(n
     assert about is not None
     assert (exact.start, exact.end) == (day, day + timedelta(days=1))
     assert about.start < exact.start < exact.end < about.end
+
+
+@given(MOMENTS)
+@pytest.mark.parametrize(
+    ("counted", "half"),
+    [
+        (("a week ago", "vor einer Woche", "il y a une semaine", "hace una semana", "una settimana fa"), 3),
+        (("two months ago", "vor zwei Monaten", "il y a deux mois", "hace dos meses", "due mesi fa"), 15),
+        (("three years ago", "vor drei Jahren", "il y a trois ans", "hace tres años", "tre anni fa"), 182),
+    ],
+)
+def test_what_is_counted_back_has_its_day_in_the_middle(counted: tuple[str, ...], half: int, now: datetime) -> None:
+    exact = asked_range(f"{counted[0]} today", now)
+    assert exact is not None
+    wider = timedelta(days=half)
+    found = [asked_range(each, now) for each in counted]
+    assert {(each.start, each.end) for each in found if each is not None} == {(exact.start - wider, exact.end + wider)}
+    assert None not in found

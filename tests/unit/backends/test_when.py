@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.memories import record
 
 from memcore.backends.evidence import Candidate, best_of, evidence_of, weight_of_time
-from memcore.backends.when import AskedRange, asked_range, in_time
+from memcore.backends.when import AskedRange, asked_range, in_time, subject_of
 from memcore.models.memory import zone_of
 
 #: A Thursday.
@@ -216,6 +216,39 @@ def test_what_is_of_the_time_gains_by_what_else_it_says() -> None:
     found = in_time(scores, {"there": 1.0, "nothing": 1.0}, 0.0, own_gain=2.0)
     assert sorted(found, key=found.__getitem__) == ["nothing", "other", "there"]
     assert found["nothing"] == 0.0
+
+
+def test_what_is_of_soon_after_gains_nothing_of_its_own_beside_a_time_that_is_no_date() -> None:
+    counted, dated = asked_range("what was said last week", NOW), asked_range("what was said in May", NOW)
+    assert counted is not None
+    assert dated is not None
+    assert (counted.gain, counted.soon_gain) == (2.0, 0.0)
+    assert (dated.gain, dated.soon_gain) == (1.0, 1.0)
+    found = in_time({"soon": 0.9, "there": 0.4}, {"soon": 0.5, "there": 1.0}, 0.0, own_gain=2.0, soon_gain=0.0)
+    assert found["there"] > found["soon"]
+
+
+@pytest.mark.parametrize(
+    ("question", "subject"),
+    [
+        ("What did Ann say about the boat last week?", "What did Ann say about the boat ?"),
+        ("What happened last Monday?", "What  ?"),
+        ("Was war vor zwei Wochen mit dem Ofen?", "Was war  mit dem Ofen?"),
+        ("Qu'a dit Paul l'autre jour ?", "Qu'a dit Paul  ?"),
+        ("¿Qué pidió Rosa el lunes pasado?", "¿Qué pidió Rosa el ?"),
+        ("Cosa è cambiato una settimana fa?", "Cosa è  ?"),
+        # A date may stand in a memory's own words, and so may a name: the choir sings on Mondays.
+        ("What did Ann say on Monday?", "What did Ann say on Monday?"),
+        ("What did Ann say in May?", "What did Ann say in May?"),
+        ("What did Ann say?", "What did Ann say?"),
+    ],
+)
+def test_what_was_read_as_a_time_is_no_subject(question: str, subject: str) -> None:
+    asked = asked_range(question, NOW)
+    assert subject_of(question, asked) == subject
+    other = Candidate(text="Last Monday of a week: weekly list, letzten Wochen, jour, lunes, settimana.")
+    if subject != question:
+        assert evidence_of(question, [other], asked=asked)[0].words == 0.0
 
 
 def test_what_was_before_a_time_has_no_soon_after() -> None:
