@@ -18,20 +18,14 @@ from memcore.models.approval import Reason
 from memcore.models.base import Frozen
 from memcore.models.finetune import FineTuneStage
 from memcore.models.memory import MAX_KEY_CHARS, BoundedTime
+from memcore.service.operation import said
 from memcore.service.runs import found_run
 from ops.http.access import NO_KEY, Caller, CurrentCaller, agent_for
 from ops.http.context import Service
 
-
-def _said(value: str) -> str:
-    if not value.strip() or "\0" in value:
-        raise ValueError("must not be blank, and have no NUL character")
-    return value
-
-
 #: An id in a path, and a name or an id in a query.
-PathId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS), AfterValidator(_said)]
-Named = Annotated[str, Query(min_length=1, max_length=MAX_KEY_CHARS), AfterValidator(_said)]
+PathId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS), AfterValidator(said)]
+Named = Annotated[str, Query(min_length=1, max_length=MAX_KEY_CHARS), AfterValidator(said)]
 
 
 def company_wide(verb: Verb) -> Any:
@@ -122,16 +116,6 @@ class DeployBody(AdminBody):
     """
 
     force: bool = False
-
-
-class JobAccepted(Frozen):
-    """A job that the broker holds.
-
-    Attributes:
-        run_id: the run, or the cycle, that the job carries out.
-    """
-
-    run_id: str
 
 
 class FineTuneRunView(Frozen):

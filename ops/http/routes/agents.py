@@ -11,9 +11,10 @@ from memcore.models.base import Frozen
 from memcore.models.memory import MAX_KEY_CHARS, ConsolidationInterval, MemoryCategory, MemoryLevel
 from memcore.models.memory_changes import ForgetReceipt
 from memcore.service.agents import LessonInfo
+from memcore.service.operation import JobAccepted
 from ops.http.access import CurrentCaller, ReadAgent, WriteAgent
 from ops.http.context import Service
-from ops.http.operators import AdminAgent, ConfirmBody, JobAccepted, MaintainAgent, PathId, ReasonBody
+from ops.http.operators import AdminAgent, ConfirmBody, MaintainAgent, PathId, ReasonBody
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"])
 
@@ -124,4 +125,4 @@ async def end(
     service: Service,
 ) -> JobAccepted:
     """Say that a session, a project or a task has ended: the memories that end with it go, in a run."""
-    return JobAccepted(run_id=(await service.runs.end(scope, agent_id, ended_id)).job_id)
+    return JobAccepted.of(await service.runs.end(scope, agent_id, ended_id))

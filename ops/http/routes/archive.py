@@ -8,9 +8,10 @@ from pydantic import AwareDatetime
 from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import MAX_TAGS, MemoryCategory, MemoryQuery
 from memcore.service.archive import ArchivedMemory
+from memcore.service.operation import JobAccepted
 from ops.http.access import CurrentCaller, ReadAgent
 from ops.http.context import Service
-from ops.http.operators import JobAccepted, MaintainAgent, PathId, ReasonBody
+from ops.http.operators import MaintainAgent, PathId, ReasonBody
 
 router = APIRouter(prefix="/v1/agents/{agent_id}/archive", tags=["archive"])
 

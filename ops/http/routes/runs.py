@@ -14,12 +14,12 @@ from memcore.maintenance.plan import HeldPlan, MaintenancePlan
 from memcore.maintenance.undo import UndoPlan
 from memcore.models.base import Frozen
 from memcore.models.memory import StoredKey
+from memcore.service.operation import JobAccepted
 from memcore.service.runs import MAX_PAGE, Release, RunEntry, RunInfo
 from ops.http.access import CurrentCaller, ReadAgent
 from ops.http.context import Service
 from ops.http.operators import (
     ConfirmBody,
-    JobAccepted,
     MaintainAgent,
     MaintainedRun,
     ReadableRun,

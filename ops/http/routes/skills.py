@@ -9,9 +9,10 @@ from memcore.ledger.learning.skill_cycles import MAX_PAGE as MOST_CYCLES
 from memcore.ledger.learning.skills import MAX_PAGE as MOST_SKILLS
 from memcore.ledger.learning.skills import SkillState
 from memcore.models.base import Frozen
+from memcore.service.operation import JobAccepted
 from memcore.service.skills import CycleInfo, SkillDetail, SkillInfo
 from ops.http.context import Service
-from ops.http.operators import JobAccepted, PathId, company_wide
+from ops.http.operators import PathId, company_wide
 
 router = APIRouter(prefix="/v1", tags=["skills"])
 
@@ -53,4 +54,4 @@ async def cycles(service: Service, limit: Annotated[int, Query(ge=1, le=MOST_CYC
 @router.post("/skill-cycles", status_code=202, dependencies=[company_wide(Verb.MAINTAIN)])
 async def evolve(service: Service) -> JobAccepted:
     """Run the skill evolver now; its proposals wait for a person."""
-    return JobAccepted(run_id=(await service.skills.evolve()).job_id)
+    return JobAccepted.of(await service.skills.evolve())
