@@ -52,6 +52,8 @@ class Operation:
         status: of a success.
         shows: the model whose ``of`` makes what is shown of the result, or of each.
         under: the field that the result stands in.
+        tool: its name in MCP; the result of what a person confirms says what it was done to.
+        is_idempotent: whether the tool, called again, changes nothing more.
     """
 
     http: str
@@ -60,6 +62,14 @@ class Operation:
     status: int = 200
     shows: Any = None
     under: str | None = None
+    tool: str | None = None
+    is_idempotent: bool = False
+
+    def shown(self, done: Any) -> Any:
+        """Return what is shown of a result."""
+        if self.shows is None:
+            return done
+        return tuple(map(self.shows.of, done)) if isinstance(done, tuple) else self.shows.of(done)
 
 
 def operation(http: str, verb: Verb, **more: Any) -> Callable[[Method], Method]:

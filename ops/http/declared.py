@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from types import GenericAlias
 from typing import Annotated, Any, get_origin, get_type_hints
 
 from fastapi import APIRouter, Depends, Query
@@ -129,19 +130,15 @@ def _answer(
     name: str, method: Callable[..., Any], declared: Operation, result: Any
 ) -> tuple[Any, Callable[[Any], Any]]:
     """Return the type of what is answered, and what makes it of a result."""
-    shows, is_many = declared.shows, get_origin(result) is tuple
-    kind = result if shows is None else tuple[shows, ...] if is_many else shows
-    under = declared.under
-    page = (
-        None if under is None else create_model(_title(name), __base__=Frozen, __doc__=about(method), **{under: kind})
-    )
-
-    def shown(done: Any) -> Any:
-        if shows is not None:
-            done = tuple(map(shows.of, done)) if is_many else shows.of(done)
-        return done if page is None or under is None else page(**{under: done})
-
-    return None if kind is type(None) else page or kind, shown
+    shows, under = declared.shows, declared.under
+    kind: Any = result if shows is None else shows
+    if shows is not None and get_origin(result) is tuple:
+        kind = GenericAlias(tuple, (shows, ...))
+    if under is None:
+        return None if kind is type(None) else kind, declared.shown
+    fields: dict[str, Any] = {under: kind}
+    page = create_model(_title(name), __base__=Frozen, __doc__=about(method), **fields)
+    return page, lambda done: page(**{under: declared.shown(done)})
 
 
 def _title(name: str) -> str:

@@ -1,18 +1,17 @@
 """Operator tools of work that waits for a person: maintenance runs, approvals, dead letters."""
 
-from asyncio import to_thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.work_items import WorkState
-from memcore.models.approval import Approval, ApprovalState, Decision
 from memcore.models.base import ValidatedModel
 from memcore.models.memory import AgentId, Key, StoredKey
-from memcore.service.approvals import ApprovalDetail, ApprovalInfo
+from memcore.service.approvals import ApprovalOperations
 from memcore.service.dead_letters import DeadLetterInfo
 from memcore.service.runs import RunInfo
+from ops.mcp.declared import tools_of
 from ops.mcp.operator_tools import Done, Facts, ToolList
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ _MAX_ROWS, _ROWS, _MAX_JOBS = 100, 20, 100
 #: Groups of a held run's plan that are shown.
 _GROUPS = 10
 
-TOOLS = ToolList()
+TOOLS = ToolList(tools_of("approvals", ApprovalOperations))
 
 _Limit = Annotated[int, Field(ge=1, le=_MAX_ROWS, description="Most rows, newest first.")]
 
@@ -55,19 +54,6 @@ class PlanArguments(ValidatedModel):
     """Names an agent."""
 
     agent_id: AgentId = Field(description="The agent whose maintenance is planned.")
-
-
-class ApprovalsArguments(ValidatedModel):
-    """Which proposals."""
-
-    state: ApprovalState | None = Field(default=None, description="Only those of this state; pending ones wait.")
-    limit: _Limit = _ROWS
-
-
-class ApprovalArguments(ValidatedModel):
-    """Names a proposal."""
-
-    approval_id: Key = Field(description="An approval's id, from list_approvals.")
 
 
 class LettersArguments(ValidatedModel):
@@ -134,32 +120,6 @@ async def dismiss_maintenance_run(service: "MemoryService", asked: RunArguments,
     return Done(facts=RunInfo.of(run).model_dump(mode="json"), target_id=asked.run_id)
 
 
-@TOOLS.plain("read")
-async def list_approvals(service: "MemoryService", asked: ApprovalsArguments) -> Facts:
-    """List proposals that wait for a person, and decided ones, newest first."""
-    found = await service.approvals.list(state=asked.state, limit=asked.limit)
-    return {"items": [ApprovalInfo.of(each).model_dump(mode="json") for each in found]}
-
-
-@TOOLS.plain("read")
-async def show_approval(service: "MemoryService", asked: ApprovalArguments) -> Facts:
-    """Show a proposal: its text, who proposed it, and what it changes."""
-    found = await to_thread(ApprovalDetail.of, await service.approvals.get(asked.approval_id))
-    return found.model_dump(mode="json")
-
-
-@TOOLS.destructive("approve")
-async def approve_proposal(service: "MemoryService", asked: ApprovalArguments, confirmation: Confirmation) -> Done:
-    """Approve a proposal and carry it out; a person must have read it."""
-    return _decided(await service.approvals.approve(asked.approval_id, _decision(confirmation)))
-
-
-@TOOLS.destructive("approve")
-async def reject_proposal(service: "MemoryService", asked: ApprovalArguments, confirmation: Confirmation) -> Done:
-    """Reject a proposal: nothing is published."""
-    return _decided(await service.approvals.reject(asked.approval_id, _decision(confirmation)))
-
-
 @TOOLS.plain("admin")
 async def list_dead_letters(service: "MemoryService", asked: LettersArguments) -> Facts:
     """List jobs that were given up, newest first, and why; without the memories in them."""
@@ -173,12 +133,3 @@ async def replay_dead_letters(service: "MemoryService", asked: ReplayArguments, 
     """Send given-up jobs again under their ids, once the cause is fixed."""
     sent = await service.dead_letters.replay(asked.job_ids, by=confirmation.actor, reason=confirmation.reason)
     return Done(facts={"replayed": sent}, target_id=", ".join(asked.job_ids) if sent else None)
-
-
-def _decision(confirmation: Confirmation) -> Decision:
-    return Decision(by=confirmation.actor, reason=confirmation.reason)
-
-
-def _decided(approval: Approval) -> Done:
-    # The decision itself has written the audit's line.
-    return Done(facts=ApprovalInfo.of(approval).model_dump(mode="json"), target_id=approval.approval_id)
