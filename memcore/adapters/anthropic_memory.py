@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 from memcore.adapters.protocol import MemoryLike, forget, listed, requiring, write
 from memcore.adapters.values import escaped_name, plain_name
+from memcore.client.async_client import awaited
 from memcore.errors import MemoryConflictError, MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 from memcore.models.base import UNSEEN
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MemoryEntry
@@ -413,32 +414,16 @@ class AsyncMemtendMemoryTool(BetaAsyncAbstractMemoryTool):
         cache_control: "BetaCacheControlEphemeralParam | None" = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._tool = MemtendMemoryTool(memory, agent_id=agent_id, namespace=namespace, category=category)
+        #: Its commands run in threads.
+        self.blocking = MemtendMemoryTool(memory, agent_id=agent_id, namespace=namespace, category=category)
 
-    async def view(self, command: "BetaMemoryTool20250818ViewCommand") -> str:
-        """Show a file or a folder."""
-        return await asyncio.to_thread(self._tool.view, command)
+    view = awaited(MemtendMemoryTool.view)
+    create = awaited(MemtendMemoryTool.create)
+    str_replace = awaited(MemtendMemoryTool.str_replace)
+    insert = awaited(MemtendMemoryTool.insert)
+    delete = awaited(MemtendMemoryTool.delete)
+    rename = awaited(MemtendMemoryTool.rename)
+    clear_all_memory = awaited(MemtendMemoryTool.clear_all_memory)
 
-    async def create(self, command: "BetaMemoryTool20250818CreateCommand") -> str:
-        """Make a new file."""
-        return await asyncio.to_thread(self._tool.create, command)
-
-    async def str_replace(self, command: "BetaMemoryTool20250818StrReplaceCommand") -> str:
-        """Replace a text of a file."""
-        return await asyncio.to_thread(self._tool.str_replace, command)
-
-    async def insert(self, command: "BetaMemoryTool20250818InsertCommand") -> str:
-        """Put a text behind a line of a file."""
-        return await asyncio.to_thread(self._tool.insert, command)
-
-    async def delete(self, command: "BetaMemoryTool20250818DeleteCommand") -> str:
-        """Take a file or a folder away."""
-        return await asyncio.to_thread(self._tool.delete, command)
-
-    async def rename(self, command: "BetaMemoryTool20250818RenameCommand") -> str:
-        """Move a file or a folder."""
-        return await asyncio.to_thread(self._tool.rename, command)
-
-    async def clear_all_memory(self) -> str:
-        """Take all files away."""
-        return await asyncio.to_thread(self._tool.clear_all_memory)
+    async def _run(self, command: Callable[..., str], *given: Any) -> str:
+        return await asyncio.to_thread(command, *given)

@@ -1,12 +1,13 @@
 """Agents: who is known, their settings, the pause of their maintenance, their lessons and recorded questions."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryNotFoundError
 from memcore.jobs import RecordedQuery
+from memcore.ledger.access.keys import Verb
 from memcore.ledger.agents import Agent, AgentSpec
 from memcore.ledger.learning.lessons import MAX_PAGE as MOST_LESSONS
 from memcore.ledger.learning.lessons import Lesson
@@ -16,13 +17,16 @@ from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import BoundedTime, KnownAgentId
 from memcore.models.memory_changes import ForgetReceipt
 from memcore.service.memories import MemoryOperations
-from memcore.service.resources import ServiceResources
+from memcore.service.operation import operation
+from memcore.service.resources import ServiceResources, check_page
 
 #: Most agents of a page.
 MAX_PAGE = 1_000
 
 #: What people see of a lesson that nobody has drawn.
 WAITING = "waiting"
+
+_ONE = "/agents/{agent_id}"
 
 _KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(KnownAgentId)
 
@@ -81,8 +85,7 @@ class AgentOperations:
 
         ``among`` names the only agents that are wanted. Raises MemoryInputError.
         """
-        if not 1 <= limit <= MAX_PAGE:
-            raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
+        check_page(limit, MAX_PAGE)
         found = self._ledger.agents.list
         return await self._resources.run(found, self._company, after=after, limit=limit, among=among)
 
@@ -106,8 +109,12 @@ class AgentOperations:
 
         return await self._resources.run(found)
 
+    @operation(f"GET {_ONE}", Verb.READ)
     async def get(self, agent_id: str) -> Agent:
-        """Return an agent. Raises MemoryInputError, MemoryNotFoundError."""
+        """Return an agent: its settings, and when its next maintenance is due.
+
+        Raises MemoryInputError, MemoryNotFoundError.
+        """
         with naming_fields(name="agent_id"):
             agent_id = _KNOWN_AGENT.validate_python(agent_id)
         found = await self._resources.run(self._ledger.agents.get, self._company, agent_id)
@@ -131,11 +138,12 @@ class AgentOperations:
         await self.get(agent_id)
         return await self._resources.run(self._ledger.agents.put, spec)
 
+    @operation(f"DELETE {_ONE}", Verb.ADMIN)
     async def remove(self, agent_id: str, confirmation: Confirmation) -> ForgetReceipt:
-        """Forget all memories of an agent in one run, then take it off the schedule; its next memory registers it anew.
+        """Forget all memories of an agent in one run, which can be undone, and take it off the schedule.
 
-        The undo of the run brings the memories back. Raises MemoryNotFoundError; MemoryStoreError while a run of the
-        agent is removing memories, and nothing is removed from the schedule then.
+        Its next memory registers it anew. The undo of the run brings the memories back. Raises MemoryNotFoundError;
+        MemoryStoreError while a run of the agent is removing memories, and then it stays on the schedule.
         """
         await self.get(agent_id)
         receipt = await self._memories.forget(agent_id, everything=True)
@@ -148,18 +156,20 @@ class AgentOperations:
             await self._resources.run(self._ledger.agents.register, self._company, [agent_id], interval=interval)
         return receipt
 
+    @operation(f"POST {_ONE}/pause", Verb.MAINTAIN)
     async def pause(self, agent_id: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Pause an agent's maintenance: an active run stops before its next removal. Raises MemoryNotFoundError.
 
         With a name or a reason, the audit has it.
         """
         await self._resources.run(self._ledger.agents.pause, self._company, agent_id)
-        await self._note(by, "agents.pause", agent_id, reason)
+        await self._resources.note_given(by, "agents.pause", agent_id, reason=reason)
 
+    @operation(f"POST {_ONE}/resume", Verb.MAINTAIN)
     async def resume(self, agent_id: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Resume an agent's maintenance, and dispatch the run that waits. Raises MemoryNotFoundError."""
         await self._resources.run(self._ledger.agents.resume, self._company, agent_id)
-        await self._note(by, "agents.resume", agent_id, reason)
+        await self._resources.note_given(by, "agents.resume", agent_id, reason=reason)
         active = await self._resources.run(self._ledger.runs.active, self._company, agent_id)
         if active is not None:
             await self._resources.dispatch(
@@ -173,13 +183,15 @@ class AgentOperations:
             return True
         return await self._resources.run(self._ledger.companies.paused, self._company)
 
-    async def lessons(self, agent_id: str, *, limit: int = 20) -> tuple[LessonInfo, ...]:
-        """Return 1 to 128 lessons of an agent's tasks, newest first, with how often each was applied.
+    @operation(f"GET {_ONE}/lessons", Verb.READ, under="lessons")
+    async def lessons(
+        self, agent_id: str, *, limit: Annotated[int, Field(ge=1, le=MOST_LESSONS)] = 20
+    ) -> tuple[LessonInfo, ...]:
+        """Return the lessons of an agent's tasks, newest first, with how often each was applied.
 
         Raises MemoryInputError, MemoryNotFoundError.
         """
-        if not 1 <= limit <= MOST_LESSONS:
-            raise MemoryInputError("limit", f"must be 1 to {MOST_LESSONS}")
+        check_page(limit, MOST_LESSONS)
         if agent_id in (await self._resources.hidden()).agents:
             return ()
         found = await self._resources.run(self._ledger.lessons.page, self._company, agent_id, limit=limit)
@@ -203,7 +215,3 @@ class AgentOperations:
     async def forget_questions(self, agent_id: str) -> int:
         """Delete an agent's recorded questions, and return how many there were."""
         return await self._resources.run(self._ledger.recorded_queries.forget, self._company, agent_id)
-
-    async def _note(self, by: str | None, action: str, agent_id: str, reason: str | None) -> None:
-        if by is not None or reason is not None:
-            await self._resources.note(by, action, agent_id, reason=reason)

@@ -4,11 +4,15 @@ from typing import Any, Self
 
 from memcore.client.results import JobReceipt
 from memcore.errors import MemoryNotFoundError
+from memcore.ledger.access.keys import Verb
 from memcore.ledger.archive import Archived
 from memcore.models.archival import ArchivalMode
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory, MemoryMetadata, MemoryQuery
+from memcore.service.operation import JobAccepted, operation
 from memcore.service.resources import ServiceResources
+
+_ONE = "/agents/{agent_id}/archive/{entry_id}"
 
 
 class ArchivedMemory(Frozen):
@@ -76,23 +80,27 @@ class ArchiveOperations:
             return 0
         return await self._resources.run(self._archive.count, self._company, agent_id)
 
+    @operation(f"GET {_ONE}", Verb.READ)
     async def get(self, agent_id: str, entry_id: str) -> ArchivedMemory:
-        """Return an archived memory by its archival id or the memory's own. Raises MemoryNotFoundError."""
+        """Return one archived memory whole, by its archival id or the memory's own, even if it was restored since.
+
+        Raises MemoryNotFoundError.
+        """
         archived = await self._resources.run(self._archive.find, self._company, agent_id, entry_id)
         hidden = await self._resources.hidden()
         if archived is None or hidden.hides_memory(archived.record.entry):
             raise MemoryNotFoundError("entry_id: names nothing in this agent's archive; see `memtend archive list`")
         return ArchivedMemory.of(archived)
 
+    @operation(f"POST {_ONE}/restore", Verb.MAINTAIN, status=202, shows=JobAccepted)
     async def restore(
         self, agent_id: str, entry_id: str, *, by: str | None = None, reason: str | None = None
     ) -> JobReceipt:
-        """Ask for a memory to be brought back as it was; the job's id is the run's, which can be undone.
+        """Restore a memory to the store as it was, in a run that can be undone; the job's id is the run's.
 
         Raises MemoryNotFoundError. With a name or a reason, the audit has it.
         """
         await self.get(agent_id, entry_id)
         receipt = await self._resources.client.restore(agent_id, entry_id)
-        if by is not None or reason is not None:
-            await self._resources.note(by, "archive.restore", entry_id, reason=reason)
+        await self._resources.note_given(by, "archive.restore", entry_id, reason=reason)
         return receipt

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from memcore.erasure.checkpoints import TrainedCheckpoints
 from memcore.erasure.probe import ProbeHit, search_files
 from memcore.erasure.receipt import ErasureReceipt, older_key, verified
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryNotFoundError
 from memcore.ledger.erasure.erasures import MAX_PAGE, Erasure
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.conversation import SESSION, USER
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import ServiceResources, check_page
 
 
 class ErasureOperations:
@@ -73,6 +73,5 @@ class ErasureOperations:
 
     async def list(self, *, agent_id: str | None = None, limit: int = 20) -> tuple[Erasure, ...]:
         """Return 1 to 256 erasures, newest first. Raises MemoryInputError."""
-        if not 1 <= limit <= MAX_PAGE:
-            raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
+        check_page(limit, MAX_PAGE)
         return await self._resources.run(self._erasures.page, self._company, agent_id=agent_id, limit=limit)

@@ -1,16 +1,22 @@
 """Operations: methods of the service that its doors offer; each says once what doors say of it."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from types import GenericAlias
+from typing import Annotated, Any, Final, TypeVar, get_args, get_type_hints
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, Field, create_model
 
 from memcore.client.results import JobReceipt
 from memcore.ledger.access.keys import Verb
 from memcore.models.base import Frozen
 from memcore.models.memory import MAX_KEY_CHARS
+
+#: Parameters that take who asks, and what the guardrail asks a person for: no arguments of a door.
+SAID_BY: Final = frozenset({"by", "reason", "confirmation", "decision", "author"})
+
+_EMPTY: Final = inspect.Parameter.empty
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -52,8 +58,7 @@ class Operation:
         status: of a success.
         shows: the model whose ``of`` makes what is shown of the result, or of each.
         under: the field that the result stands in.
-        tool: its name in MCP; the result of what a person confirms says what it was done to.
-        is_idempotent: whether the tool, called again, changes nothing more.
+        tool: its name in MCP; it reads, or a person confirms it, and its first argument says of what.
     """
 
     http: str
@@ -63,13 +68,6 @@ class Operation:
     shows: Any = None
     under: str | None = None
     tool: str | None = None
-    is_idempotent: bool = False
-
-    def shown(self, done: Any) -> Any:
-        """Return what is shown of a result."""
-        if self.shows is None:
-            return done
-        return tuple(map(self.shows.of, done)) if isinstance(done, tuple) else self.shows.of(done)
 
 
 def operation(http: str, verb: Verb, **more: Any) -> Callable[[Method], Method]:
@@ -83,11 +81,67 @@ def operation(http: str, verb: Verb, **more: Any) -> Callable[[Method], Method]:
     return add
 
 
-def operations_of(kind: type) -> Iterator[tuple[Callable[..., Any], Operation]]:
-    """Yield the methods of a class that are offered, in order."""
-    return ((each, each.__operation__) for each in vars(kind).values() if hasattr(each, "__operation__"))
+@dataclass(frozen=True, kw_only=True)
+class Offered:
+    """A method that is offered.
+
+    Attributes:
+        hints: the types of its parameters and of its result.
+    """
+
+    method: Callable[..., Awaitable[Any]]
+    declared: Operation
+    hints: Mapping[str, Any]
+
+    @property
+    def about(self) -> str:
+        """The first paragraph of its docstring, on one line, without what it raises."""
+        return (inspect.getdoc(self.method) or "").split("\n\n")[0].replace("\n", " ").partition(" Raises ")[0]
+
+    @property
+    def said(self) -> list[str]:
+        """The parameters that take what is known of the caller, and what a person says with a request."""
+        return [each for each in self.hints if each in SAID_BY]
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The other parameters, each with its default; ``...`` without one."""
+        own = {name: each.default for name, each in inspect.signature(self.method).parameters.items()}
+        return {each: ... if own[each] is _EMPTY else own[each] for each in self.hints if each in own.keys() - SAID_BY}
+
+    def model(self, name: str, base: type[BaseModel], among: Collection[str]) -> Any:
+        """Return a model of these arguments: the only one itself where that is a model."""
+        models = [self.hints[each] for each in among if is_model(self.hints[each])]
+        if len(among) == len(models) == 1:
+            return models[0]
+        defaults = self.defaults
+        fields: dict[str, Any] = {each: (self.hints[each], defaults[each]) for each in among}
+        return create_model(name, __base__=base, __doc__=self.about, **fields)
+
+    def given(self, asked: Any, among: Collection[str]) -> dict[str, Any]:
+        """Return these arguments from their model."""
+        return {
+            each: asked if is_model(self.hints[each]) and len(among) == 1 else getattr(asked, each) for each in among
+        }
+
+    def shown(self) -> tuple[Any, Callable[[Any], Any]]:
+        """Return the type of what is shown of a result, and what makes it."""
+        shows, result = self.declared.shows, self.hints["return"]
+        if shows is None:
+            return result, lambda done: done
+        if get_args(result)[1:] == (...,):
+            return GenericAlias(tuple, (shows, ...)), lambda done: tuple(map(shows.of, done))
+        return shows, shows.of
 
 
-def about(method: Callable[..., Any]) -> str:
-    """Return the first paragraph of a docstring, on one line, without what it raises."""
-    return (inspect.getdoc(method) or "").split("\n\n")[0].replace("\n", " ").partition(" Raises ")[0]
+def operations_of(kind: type, types: Mapping[str, Any] | None = None) -> Iterator[Offered]:
+    """Yield what a class offers, in order; ``types`` has those that it imports for type checkers alone."""
+    for each in vars(kind).values():
+        if hasattr(each, "__operation__"):
+            hints = get_type_hints(each, localns=dict(types or {}), include_extras=True)
+            yield Offered(method=each, declared=each.__operation__, hints=hints)
+
+
+def is_model(kind: Any) -> bool:
+    """Return whether a type is a model."""
+    return inspect.isclass(kind) and issubclass(kind, BaseModel)

@@ -12,7 +12,7 @@ from memcore.client.async_client import AsyncMemoryClient
 from memcore.clock import Clock, utc_now
 from memcore.company import JobDispatcher, dispatch_open
 from memcore.deadline.limits import unlimited
-from memcore.errors import MemoryConnectionError
+from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.jobs import Payload
 from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.ledger import Ledger
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 
 #: Most rows that a page passes over: databases count no further than 2**63.
 MAX_OFFSET = 1_000_000_000
+
+
+def check_page(limit: int, most: int, *, offset: int = 0) -> None:
+    """Raise MemoryInputError for a page that nobody may ask for."""
+    if not 1 <= limit <= most:
+        raise MemoryInputError("limit", f"must be 1 to {most}")
+    if not 0 <= offset <= MAX_OFFSET:
+        raise MemoryInputError("offset", f"must be 0 to {MAX_OFFSET}")
+
 
 #: Opens the company's memories, and closes them when its block ends.
 BackendOpener = Callable[[], AbstractAsyncContextManager[WorkerBackend]]
@@ -120,6 +129,11 @@ class ServiceResources:
     async def note(self, by: str | None, action: str, subject: str, *, reason: str | None = None) -> None:
         """Add what a person did to the audit."""
         await self.run(self.ledger.audit.note, self.company, done_by(by, action, subject, reason=reason))
+
+    async def note_given(self, by: str | None, action: str, subject: str, *, reason: str | None) -> None:
+        """Add it as ``note`` does, where a name or a reason is given."""
+        if by is not None or reason is not None:
+            await self.note(by, action, subject, reason=reason)
 
     async def dispatch(self, items: Iterable[WorkItem]) -> None:
         """Send the messages of work items; what the broker does not take, the sweep dispatches."""

@@ -10,7 +10,7 @@ from memcore.llm.check import ModelCheck, check_model
 from memcore.llm.protocol import NOTES_PURPOSE
 from memcore.models.base import Frozen
 from memcore.records import SearchNotes, Where
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import ServiceResources, check_page
 
 #: Most days of one report.
 MAX_DAYS = 3_660
@@ -177,8 +177,7 @@ class UsageOperations:
 
         An actor is named with or without ``person:`` or ``agent:`` before the name. Raises MemoryInputError.
         """
-        if not 1 <= limit <= MOST_LINES:
-            raise MemoryInputError("limit", f"must be 1 to {MOST_LINES}")
+        check_page(limit, MOST_LINES)
         return await self._resources.run(
             self._ledger.audit.page, self._company, actor=actor, action=action, before=before, limit=limit
         )

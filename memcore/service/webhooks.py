@@ -14,7 +14,7 @@ from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, Key
 from memcore.models.webhook import WebhookEventType
 from memcore.service.operation import Named, operation
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import ServiceResources, check_page
 from memcore.webhooks.destination import MAX_URL_CHARS, Destination
 
 Url = Annotated[
@@ -189,8 +189,7 @@ class WebhookOperations:
         limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 20,
     ) -> tuple[DeliveryInfo, ...]:
         """Return 1 to 256 deliveries, newest first, of all webhooks or of one. Raises MemoryInputError."""
-        if not 1 <= limit <= MAX_PAGE:
-            raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
+        check_page(limit, MAX_PAGE)
         if webhook is not None:
             await self.get(webhook)
         found = await self._resources.run(

@@ -3,23 +3,22 @@
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from types import GenericAlias
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_origin
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel, create_model
+from pydantic import create_model
 
 from memcore.ledger.runs import Run
 from memcore.models.approval import Decision
 from memcore.models.base import Frozen
 from memcore.models.organization import OrgFactAuthor
-from memcore.service.operation import Operation, about, operations_of
+from memcore.service.operation import Offered, operations_of
 from ops.http.access import Caller, CurrentCaller, agent_for
 from ops.http.context import Service
 from ops.http.operators import ConfirmBody, PathId, ReasonBody, company_wide, named_agent
 
 #: What a caller's key and the guardrail say, by the parameter that takes it.
-_WHO: dict[str, Callable[[Caller, Any], Any]] = {
+_SAID: dict[str, Callable[[Caller, Any], Any]] = {
     "by": lambda caller, _: caller.name,
     "reason": lambda _, body: body.reason,
     "confirmation": lambda caller, body: body.confirmation(caller),
@@ -39,107 +38,78 @@ def router_of(
     prefix: str = "/v1",
     confirm: type[ConfirmBody] = ConfirmBody,
     named: Mapping[str, _Named] | None = None,
+    types: Mapping[str, Any] | None = None,
 ) -> APIRouter:
     """Return the routes of a part of the service.
 
-    ``confirm`` is the body that confirms; ``named`` says of names in a path what finds them for a verb.
+    ``confirm`` is the body that confirms; ``named`` says of names in a path what finds them for a verb;
+    ``types`` has those that the service imports for type checkers alone.
     """
     router = APIRouter(prefix=prefix, tags=[tag or part.replace("_", " ")])
-    finders = {"agent_id": agent_for, **(named or {})}
-    for method, declared in operations_of(kind):
-        _add(router, part, method, declared, confirm, finders)
+    for offered in operations_of(kind, types):
+        _add(router, part, offered, confirm, {"agent_id": agent_for, **(named or {})})
     return router
 
 
 def _add(
-    router: APIRouter,
-    part: str,
-    method: Callable[..., Awaitable[Any]],
-    declared: Operation,
-    confirm: type[ConfirmBody],
-    finders: Mapping[str, _Named],
+    router: APIRouter, part: str, offered: Offered, confirm: type[ConfirmBody], finders: Mapping[str, _Named]
 ) -> None:
-    (verb, path), hints = declared.http.split(), get_type_hints(method, include_extras=True)
-    name = method.__name__ if "_" in method.__name__ else f"{method.__name__}_{part}"
+    declared, hints, defaults = offered.declared, offered.hints, offered.defaults
+    verb, path = declared.http.split()
+    own_name = offered.method.__name__
+    name = own_name if "_" in own_name else f"{own_name}_{part}"
+    title = name.title().replace("_", "")
     in_path = re.findall(r"{(\w+)}", path)
-    parameters = list(inspect.signature(method).parameters.values())[1:]
-    who = [each.name for each in parameters if each.name in _WHO]
-    own = {each.name: each for each in parameters if each.name not in {*in_path, *who}}
+    own = [each for each in defaults if each not in {*in_path, "agent_id"}]
     takes: dict[str, Any] = {"caller": CurrentCaller, "service": Service}
-    takes |= {
-        each: Annotated[Any, Depends(finders[each](declared.verb))] if each in finders else PathId for each in in_path
-    }
-    is_narrowed = "agent_id" in own
-    if is_narrowed:
+    for each in in_path:
+        takes[each] = hints[each] if get_origin(hints[each]) is Literal else PathId
+        if each in finders:
+            takes[each] = Annotated[Any, Depends(finders[each](declared.verb))]
+    if "agent_id" in defaults and "agent_id" not in in_path:
         takes["agent_id"] = Annotated[str | None, Depends(named_agent(declared.verb))]
-        del own["agent_id"]
-    defaults = {each.name: each.default for each in own.values()}
+    base = confirm if declared.confirms or {"confirmation", "decision"} & {*offered.said} else Frozen
+    if base is Frozen and "reason" in offered.said:
+        base = ReasonBody
     if verb == "GET":
         takes |= {each: Annotated[hints[each], Query()] for each in own}
-    else:
-        base = _base(who, declared, confirm)
-        models = [hints[each] for each in own if inspect.isclass(hints[each]) and issubclass(hints[each], BaseModel)]
-        if len(own) == len(models) == 1:
-            (takes["body"],) = models
-        elif own:
-            fields: dict[str, Any] = {
-                each.name: (hints[each.name], ... if each.default is each.empty else each.default)
-                for each in own.values()
-            }
-            takes["body"] = create_model(f"{_title(name)}Body", __base__=base, __doc__=about(method), **fields)
-        elif base is not Frozen:
-            takes["body"] = base
-    answer, shown = _answer(name, method, declared, hints["return"])
+    elif own or base is not Frozen:
+        takes["body"] = offered.model(f"{title}Body", base, own) if own else base
+    (answer, shown), under = offered.shown(), declared.under
+    if under is not None:
+        fields: dict[str, Any] = {under: answer}
+        answer = create_model(title, __base__=Frozen, __doc__=offered.about, **fields)
 
     async def endpoint(*, caller: Caller, service: Any, body: Any = None, **given: Any) -> Any:
         given |= {each: value.run_id for each, value in given.items() if isinstance(value, Run)}
         if body is not None:
-            given |= {each: body if type(body) is hints[each] else getattr(body, each) for each in own}
-        given |= {each: _WHO[each](caller, body) for each in who}
-        return shown(await method(getattr(service, part), **given))
+            given |= offered.given(body, own)
+        given |= {each: _SAID[each](caller, body) for each in offered.said}
+        done = shown(await offered.method(getattr(service, part), **given))
+        return done if under is None else answer(**{under: done})
 
     endpoint.__name__ = name
     endpoint.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # where FastAPI looks for one
         [
-            inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=defaults.get(each, _EMPTY))
+            inspect.Parameter(
+                each,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=kind,
+                default=_EMPTY if each in in_path or defaults.get(each, ...) is ... else defaults[each],
+            )
             for each, kind in takes.items()
-        ],
-        return_annotation=answer,
+        ]
     )
-    is_company_wide = not is_narrowed and not any(each in finders for each in in_path)
+    has_agent = any(each in takes for each in finders)
     router.add_api_route(
         path,
         endpoint,
         methods=[verb],
-        status_code=204 if answer is None else declared.status,
-        description=about(method),
-        dependencies=[company_wide(declared.verb)] if is_company_wide else None,
+        status_code=204 if answer is type(None) else declared.status,
+        response_model=None if answer is type(None) else answer,
+        description=offered.about,
+        dependencies=None if has_agent else [company_wide(declared.verb)],
     )
 
 
 _EMPTY = inspect.Parameter.empty
-
-
-def _base(who: list[str], declared: Operation, confirm: type[ConfirmBody]) -> type[Frozen]:
-    if declared.confirms or {"confirmation", "decision"} & set(who):
-        return confirm
-    return ReasonBody if "reason" in who else Frozen
-
-
-def _answer(
-    name: str, method: Callable[..., Any], declared: Operation, result: Any
-) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the type of what is answered, and what makes it of a result."""
-    shows, under = declared.shows, declared.under
-    kind: Any = result if shows is None else shows
-    if shows is not None and get_origin(result) is tuple:
-        kind = GenericAlias(tuple, (shows, ...))
-    if under is None:
-        return None if kind is type(None) else kind, declared.shown
-    fields: dict[str, Any] = {under: kind}
-    page = create_model(_title(name), __base__=Frozen, __doc__=about(method), **fields)
-    return page, lambda done: page(**{under: declared.shown(done)})
-
-
-def _title(name: str) -> str:
-    return name.title().replace("_", "")

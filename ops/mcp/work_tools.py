@@ -7,10 +7,10 @@ from pydantic import Field
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.work_items import WorkState
 from memcore.models.base import ValidatedModel
-from memcore.models.memory import AgentId, Key, StoredKey
+from memcore.models.memory import AgentId, Key
 from memcore.service.approvals import ApprovalOperations
-from memcore.service.dead_letters import DeadLetterInfo
-from memcore.service.runs import RunInfo
+from memcore.service.dead_letters import DeadLetterOperations
+from memcore.service.runs import RunInfo, RunOperations
 from ops.mcp.declared import tools_of
 from ops.mcp.operator_tools import Done, Facts, ToolList
 
@@ -23,7 +23,10 @@ _MAX_ROWS, _ROWS, _MAX_JOBS = 100, 20, 100
 #: Groups of a held run's plan that are shown.
 _GROUPS = 10
 
-TOOLS = ToolList(tools_of("approvals", ApprovalOperations))
+
+_DECLARED = (("runs", RunOperations), ("approvals", ApprovalOperations), ("dead_letters", DeadLetterOperations))
+
+TOOLS = ToolList(tool for part, kind in _DECLARED for tool in tools_of(part, kind))
 
 _Limit = Annotated[int, Field(ge=1, le=_MAX_ROWS, description="Most rows, newest first.")]
 
@@ -42,24 +45,10 @@ class RunArguments(ValidatedModel):
     run_id: Key = Field(description="A run's id, from list_maintenance_runs.")
 
 
-class ReleaseArguments(RunArguments):
-    """Names a held run, and the plan that was read."""
-
-    plan: StoredKey | None = Field(
-        default=None, description="The plan's version, from show_maintenance_run; another plan is refused."
-    )
-
-
 class PlanArguments(ValidatedModel):
     """Names an agent."""
 
     agent_id: AgentId = Field(description="The agent whose maintenance is planned.")
-
-
-class LettersArguments(ValidatedModel):
-    """How many dead letters."""
-
-    limit: _Limit = _ROWS
 
 
 class ReplayArguments(ValidatedModel):
@@ -100,32 +89,6 @@ async def undo_maintenance_run(service: "MemoryService", asked: RunArguments, co
     """Undo a run: what it removed returns, what it made goes. An undo can be undone."""
     receipt = await service.runs.undo(asked.run_id, by=confirmation.actor, reason=confirmation.reason)
     return Done(facts={"undo_run_id": receipt.job_id}, target_id=asked.run_id)
-
-
-@TOOLS.destructive("maintain")
-async def release_maintenance_run(
-    service: "MemoryService", asked: ReleaseArguments, confirmation: Confirmation
-) -> Done:
-    """Let a held run do what its plan showed; see show_maintenance_run first."""
-    released = await service.runs.release(
-        asked.run_id, plan=asked.plan, by=confirmation.actor, reason=confirmation.reason
-    )
-    return Done(facts=released.model_dump(mode="json"), target_id=asked.run_id)
-
-
-@TOOLS.destructive("maintain")
-async def dismiss_maintenance_run(service: "MemoryService", asked: RunArguments, confirmation: Confirmation) -> Done:
-    """Decide against a held run: it removes nothing more."""
-    run = await service.runs.dismiss(asked.run_id, by=confirmation.actor, reason=confirmation.reason)
-    return Done(facts=RunInfo.of(run).model_dump(mode="json"), target_id=asked.run_id)
-
-
-@TOOLS.plain("admin")
-async def list_dead_letters(service: "MemoryService", asked: LettersArguments) -> Facts:
-    """List jobs that were given up, newest first, and why; without the memories in them."""
-    found = await service.dead_letters.list(limit=asked.limit)
-    items = [DeadLetterInfo.of(letter).model_dump(mode="json") for letter in found]
-    return {"items": items, "total": await service.dead_letters.count()}
 
 
 @TOOLS.destructive("admin")

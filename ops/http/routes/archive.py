@@ -2,18 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import AwareDatetime
 
 from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import MAX_TAGS, MemoryCategory, MemoryQuery
-from memcore.service.archive import ArchivedMemory
-from memcore.service.operation import JobAccepted
-from ops.http.access import CurrentCaller, ReadAgent
+from memcore.service.archive import ArchivedMemory, ArchiveOperations
+from ops.http.access import ReadAgent
 from ops.http.context import Service
-from ops.http.operators import MaintainAgent, PathId, ReasonBody
+from ops.http.declared import router_of
 
-router = APIRouter(prefix="/v1/agents/{agent_id}/archive", tags=["archive"])
+router = router_of("archive", ArchiveOperations)
 
 
 class ArchivePage(Frozen):
@@ -27,7 +26,7 @@ class ArchivePage(Frozen):
     total: int
 
 
-@router.get("")
+@router.get("/agents/{agent_id}/archive")
 async def search(
     agent_id: ReadAgent,
     service: Service,
@@ -54,22 +53,3 @@ async def search(
         )
     found = await service.archive.search(agent_id, query)
     return ArchivePage(memories=found, total=await service.archive.count(agent_id))
-
-
-@router.get("/{entry_id}")
-async def get(agent_id: ReadAgent, entry_id: PathId, service: Service) -> ArchivedMemory:
-    """Return one archived memory whole, even if it was restored since."""
-    return await service.archive.get(agent_id, entry_id)
-
-
-@router.post("/{entry_id}/restore", status_code=202)
-async def restore(
-    agent_id: MaintainAgent,
-    entry_id: PathId,
-    body: ReasonBody,
-    caller: CurrentCaller,
-    service: Service,
-) -> JobAccepted:
-    """Restore a memory to the store as it was, in a run that can be undone."""
-    receipt = await service.archive.restore(agent_id, entry_id, by=caller.name, reason=body.reason)
-    return JobAccepted(run_id=receipt.job_id)
