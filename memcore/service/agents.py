@@ -18,7 +18,7 @@ from memcore.models.memory import BoundedTime, KnownAgentId
 from memcore.models.memory_changes import ForgetReceipt
 from memcore.service.memories import MemoryOperations
 from memcore.service.operation import operation
-from memcore.service.resources import ServiceResources, check_page
+from memcore.service.resources import CompanyPart, ServiceResources, check_page
 
 #: Most agents of a page.
 MAX_PAGE = 1_000
@@ -69,14 +69,12 @@ class LessonInfo(Frozen):
         )
 
 
-class AgentOperations:
+class AgentOperations(CompanyPart):
     """Reads and changes a company's agents. Every call raises MemoryConnectionError when the ledger does not answer."""
 
     def __init__(self, resources: ServiceResources, memories: MemoryOperations) -> None:
-        self._resources = resources
+        super().__init__(resources)
         self._memories = memories
-        self._ledger = resources.ledger
-        self._company = resources.company
 
     async def list(
         self, *, after: str | None = None, limit: int = MAX_PAGE, among: Collection[str] | None = None
@@ -87,11 +85,11 @@ class AgentOperations:
         """
         check_page(limit, MAX_PAGE)
         found = self._ledger.agents.list
-        return await self._resources.run(found, self._company, after=after, limit=limit, among=among)
+        return await self._ask(found, after=after, limit=limit, among=among)
 
     async def count(self) -> int:
         """Return how many agents the company has."""
-        return await self._resources.run(self._ledger.agents.count, self._company)
+        return await self._ask(self._ledger.agents.count)
 
     async def every(self) -> tuple[Agent, ...]:
         """Return all agents in the order of their ids."""
@@ -117,7 +115,7 @@ class AgentOperations:
         """
         with naming_fields(name="agent_id"):
             agent_id = _KNOWN_AGENT.validate_python(agent_id)
-        found = await self._resources.run(self._ledger.agents.get, self._company, agent_id)
+        found = await self._ask(self._ledger.agents.get, agent_id)
         if found is None:
             raise MemoryNotFoundError(f"agent_id: {agent_id!r} is not known; add it with `memtend agents add`")
         return found
@@ -148,12 +146,12 @@ class AgentOperations:
         await self.get(agent_id)
         receipt = await self._memories.forget(agent_id, everything=True)
         note = confirmation.note("agents.remove", agent_id)
-        await self._resources.run(self._ledger.audit.note, self._company, note)
-        await self._resources.run(self._ledger.agents.remove, self._company, agent_id)
+        await self._ask(self._ledger.audit.note, note)
+        await self._ask(self._ledger.agents.remove, agent_id)
         if await self._memories.count(agent_id):
             # Stored meanwhile, by a worker that still saw the agent.
             interval = self._resources.policy.memory.consolidation.interval
-            await self._resources.run(self._ledger.agents.register, self._company, [agent_id], interval=interval)
+            await self._ask(self._ledger.agents.register, [agent_id], interval=interval)
         return receipt
 
     @operation(f"POST {_ONE}/pause", Verb.MAINTAIN)
@@ -162,26 +160,24 @@ class AgentOperations:
 
         With a name or a reason, the audit has it.
         """
-        await self._resources.run(self._ledger.agents.pause, self._company, agent_id)
+        await self._ask(self._ledger.agents.pause, agent_id)
         await self._resources.note_given(by, "agents.pause", agent_id, reason=reason)
 
     @operation(f"POST {_ONE}/resume", Verb.MAINTAIN)
     async def resume(self, agent_id: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Resume an agent's maintenance, and dispatch the run that waits. Raises MemoryNotFoundError."""
-        await self._resources.run(self._ledger.agents.resume, self._company, agent_id)
+        await self._ask(self._ledger.agents.resume, agent_id)
         await self._resources.note_given(by, "agents.resume", agent_id, reason=reason)
-        active = await self._resources.run(self._ledger.runs.active, self._company, agent_id)
+        active = await self._ask(self._ledger.runs.active, agent_id)
         if active is not None:
-            await self._resources.dispatch(
-                [await self._resources.run(self._ledger.runs.item, self._company, active.run_id)]
-            )
+            await self._resources.dispatch([await self._ask(self._ledger.runs.item, active.run_id)])
 
     async def is_paused(self, agent_id: str) -> bool:
         """Return whether the agent's runs wait until somebody resumes its, or the company's, maintenance."""
-        agent = await self._resources.run(self._ledger.agents.get, self._company, agent_id)
+        agent = await self._ask(self._ledger.agents.get, agent_id)
         if agent is not None and agent.paused:
             return True
-        return await self._resources.run(self._ledger.companies.paused, self._company)
+        return await self._ask(self._ledger.companies.paused)
 
     @operation(f"GET {_ONE}/lessons", Verb.READ, under="lessons")
     async def lessons(
@@ -194,24 +190,24 @@ class AgentOperations:
         check_page(limit, MOST_LESSONS)
         if agent_id in (await self._resources.hidden()).agents:
             return ()
-        found = await self._resources.run(self._ledger.lessons.page, self._company, agent_id, limit=limit)
-        if not found and await self._resources.run(self._ledger.agents.get, self._company, agent_id) is None:
+        found = await self._ask(self._ledger.lessons.page, agent_id, limit=limit)
+        if not found and await self._ask(self._ledger.agents.get, agent_id) is None:
             raise MemoryNotFoundError(f"agent: {agent_id!r} is not known; `memtend agents list` says who is")
         learned = [each.memory_id for each in found if each.memory_id]
-        applied = await self._resources.run(self._ledger.skills.applications, self._company, learned)
+        applied = await self._ask(self._ledger.skills.applications, learned)
         return tuple(LessonInfo.of(each, applied.get(each.memory_id or "")) for each in found)
 
     async def lesson_outcomes(self) -> dict[str, int]:
         """Return how many lessons of all agents ended how; ``waiting`` are those that nobody has drawn."""
-        counts = await self._resources.run(self._ledger.lessons.outcomes, self._company)
+        counts = await self._ask(self._ledger.lessons.outcomes)
         return {outcome or WAITING: count for outcome, count in counts.items()}
 
     async def questions(self, agent_id: str) -> tuple[RecordedQuery, ...]:
         """Return an agent's recorded questions, newest first."""
         if agent_id in (await self._resources.hidden()).agents:
             return ()
-        return tuple(await self._resources.run(self._ledger.recorded_queries.of, self._company, agent_id))
+        return tuple(await self._ask(self._ledger.recorded_queries.of, agent_id))
 
     async def forget_questions(self, agent_id: str) -> int:
         """Delete an agent's recorded questions, and return how many there were."""
-        return await self._resources.run(self._ledger.recorded_queries.forget, self._company, agent_id)
+        return await self._ask(self._ledger.recorded_queries.forget, agent_id)

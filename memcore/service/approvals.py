@@ -13,7 +13,7 @@ from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, Approv
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, Key, MemoryStoreRequest
 from memcore.service.operation import operation
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import CompanyPart
 from memcore.skills.publication import SkillApprovals
 
 #: Most approvals of a page.
@@ -75,13 +75,8 @@ class ApprovalDetail(ApprovalInfo):
         return cls(**facts, content=approval.proposal.content, diff=diff_of(approval))
 
 
-class ApprovalOperations:
+class ApprovalOperations(CompanyPart):
     """Files proposals and a person's decisions. Every call raises MemoryConnectionError."""
-
-    def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
-        self._ledger = resources.ledger
-        self._company = resources.company
 
     async def propose(
         self,
@@ -112,13 +107,11 @@ class ApprovalOperations:
         limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="Most rows, newest first.")] = 20,
     ) -> tuple[Approval, ...]:
         """Return the proposals that wait for a person, and those that were decided, newest first."""
-        return await self._resources.run(
-            self._ledger.approvals.page, self._company, state=state, limit=min(limit, MAX_PAGE)
-        )
+        return await self._ask(self._ledger.approvals.page, state=state, limit=min(limit, MAX_PAGE))
 
     async def get(self, approval_id: str) -> Approval:
         """Return an approval. Raises MemoryNotFoundError."""
-        approval = await self._resources.run(self._ledger.approvals.get, self._company, approval_id)
+        approval = await self._ask(self._ledger.approvals.get, approval_id)
         if approval is None:
             raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
         return approval

@@ -10,7 +10,7 @@ from memcore.models.archival import ArchivalMode
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory, MemoryMetadata, MemoryQuery
 from memcore.service.operation import JobAccepted, operation
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import CompanyPart, ServiceResources
 
 _ONE = "/agents/{agent_id}/archive/{entry_id}"
 
@@ -60,17 +60,16 @@ class ArchivedMemory(Frozen):
         return {**dict(self), "mode": str(self.mode), "category": str(self.category), "metadata": metadata}
 
 
-class ArchiveOperations:
+class ArchiveOperations(CompanyPart):
     """Reads an agent's archive and brings memories back. Every call raises MemoryConnectionError."""
 
     def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
+        super().__init__(resources)
         self._archive = resources.ledger.archive
-        self._company = resources.company
 
     async def search(self, agent_id: str, query: MemoryQuery) -> tuple[ArchivedMemory, ...]:
         """Return archived memories that are out and match: best first by words, newest first without a text."""
-        found = await self._resources.run(self._archive.search, self._company, agent_id, query)
+        found = await self._ask(self._archive.search, agent_id, query)
         hidden = await self._resources.hidden()
         return tuple(ArchivedMemory.of(each) for each in found if not hidden.hides_memory(each.record.entry))
 
@@ -78,7 +77,7 @@ class ArchiveOperations:
         """Return how many of an agent's memories are out."""
         if agent_id in (await self._resources.hidden()).agents:
             return 0
-        return await self._resources.run(self._archive.count, self._company, agent_id)
+        return await self._ask(self._archive.count, agent_id)
 
     @operation(f"GET {_ONE}", Verb.READ)
     async def get(self, agent_id: str, entry_id: str) -> ArchivedMemory:
@@ -86,7 +85,7 @@ class ArchiveOperations:
 
         Raises MemoryNotFoundError.
         """
-        archived = await self._resources.run(self._archive.find, self._company, agent_id, entry_id)
+        archived = await self._ask(self._archive.find, agent_id, entry_id)
         hidden = await self._resources.hidden()
         if archived is None or hidden.hides_memory(archived.record.entry):
             raise MemoryNotFoundError("entry_id: names nothing in this agent's archive; see `memtend archive list`")

@@ -14,7 +14,7 @@ from memcore.ledger.dead_letters import UNREADABLE, DeadLetter
 from memcore.models.base import Frozen
 from memcore.models.memory import MAX_KEY_CHARS, BoundedTime
 from memcore.service.operation import operation
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import CompanyPart, ServiceResources
 
 #: Longest age that may be named, in days (a century): more overflows a date.
 MOST_DAYS = 36_500
@@ -75,17 +75,16 @@ class DeadLetterPage(Frozen):
     total: int
 
 
-class DeadLetterOperations:
+class DeadLetterOperations(CompanyPart):
     """Reads, replays and deletes a company's dead letters. Every call raises MemoryConnectionError."""
 
     def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
+        super().__init__(resources)
         self._letters = resources.ledger.dead_letters
-        self._company = resources.company
 
     async def list(self, *, limit: int = 20) -> tuple[DeadLetter, ...]:
         """Return dead letters with their payloads, newest first."""
-        return await self._resources.run(self._letters.list, self._company, limit=limit)
+        return await self._ask(self._letters.list, limit=limit)
 
     @operation("GET /dead-letters", Verb.ADMIN, tool="list_dead_letters")
     async def page(self, *, limit: Limit = 20) -> DeadLetterPage:
@@ -95,7 +94,7 @@ class DeadLetterOperations:
 
     async def count(self) -> int:
         """Return how many dead letters the company has."""
-        return await self._resources.run(self._letters.count, self._company)
+        return await self._ask(self._letters.count)
 
     @operation("GET /dead-letters/{job_id}", Verb.ADMIN, shows=DeadLetterInfo)
     async def get(self, job_id: str) -> DeadLetter:
@@ -131,7 +130,7 @@ class DeadLetterOperations:
         cannot be sent again: its message could not be read, or its text is not kept. Nothing is sent then.
         """
         if job_ids is None:
-            wanted = await self._resources.run(self._letters.ids, self._company)
+            wanted = await self._ask(self._letters.ids)
         else:
             wanted = tuple(dict.fromkeys(job_ids))
             for job_id in wanted:
@@ -167,19 +166,19 @@ class DeadLetterOperations:
     async def delete(self, job_ids: Sequence[str], *, by: str | None = None, reason: str | None = None) -> int:
         """Delete letters for good, with the memories in them, and return how many. Raises MemoryNotFoundError."""
         wanted = [(await self.get(job_id)).job_id for job_id in dict.fromkeys(job_ids)]
-        gone = await self._resources.run(self._letters.purge, self._company, wanted)
+        gone = await self._ask(self._letters.purge, wanted)
         await self._resources.note_given(by, "dead_letters.delete", _subject(wanted), reason=reason)
         return gone
 
     async def count_older(self, days: int) -> int:
         """Return how many letters died more than so many days ago, 0 to 36,500. Raises MemoryInputError."""
         before = self._resources.clock() - _age(days)
-        return await self._resources.run(self._letters.older, self._company, before=before)
+        return await self._ask(self._letters.older, before=before)
 
     async def delete_older(self, days: int, *, by: str | None = None, reason: str | None = None) -> int:
         """Delete the letters that ``count_older`` counts, for good, and return how many. Raises MemoryInputError."""
         before = self._resources.clock() - _age(days)
-        gone = await self._resources.run(self._letters.purge_older, self._company, before=before)
+        gone = await self._ask(self._letters.purge_older, before=before)
         await self._resources.note_given(by, "dead_letters.delete", f"older than {days} days", reason=reason)
         return gone
 

@@ -31,14 +31,13 @@ from memcore.jobs import FineTunePayload, ReindexPayload
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.collections import Checkpoint, CollectionPointer
 from memcore.ledger.finetune_runs import FineTuneRun
-from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import NewRun, Run
 from memcore.models.finetune import FineTunePlan, FineTuneStatus
 from memcore.reindex import create_reindex_target
 from memcore.service.finetune_views import CheckpointView, FineTuneRuns, FineTuneRunView, ServingView
 from memcore.service.operation import Named, operation
-from memcore.service.resources import MAX_OFFSET, ServiceResources, check_page
+from memcore.service.resources import MAX_OFFSET, CompanyPart, ServiceResources, check_page
 from memcore.service.runs import RunInfo
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ Limit = Annotated[int, Field(ge=1, le=MAX_PAGE)]
 Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET)]
 
 
-class FineTuneOperations:
+class FineTuneOperations(CompanyPart):
     """Carries out requests about a company's embedder, with the ledger's rows as the truth.
 
     Args:
@@ -66,16 +65,8 @@ class FineTuneOperations:
     """
 
     def __init__(self, resources: ServiceResources, *, open_deployment: DeploymentOpener | None = None) -> None:
-        self._resources = resources
+        super().__init__(resources)
         self._open_deployment = self._configured_deployment if open_deployment is None else open_deployment
-
-    @property
-    def _ledger(self) -> Ledger:
-        return self._resources.ledger
-
-    @property
-    def _company(self) -> str:
-        return self._resources.company
 
     async def start_fine_tune(self, plan: FineTunePlan | Mapping[str, Any]) -> FineTuneRun:
         """Queue a run, and dispatch it. Raises MemoryInputError naming a field, FineTuneRunActiveError."""
@@ -91,7 +82,7 @@ class FineTuneOperations:
 
         Raises FineTuneRunNotFoundError, FineTuneRunNotResumableError, FineTuneRunActiveError.
         """
-        run = await asyncio.to_thread(self._ledger.finetune_runs.resume, self._company, run_id)
+        run = await self._ask(self._ledger.finetune_runs.resume, run_id)
         await self._resources.dispatch_open(FineTunePayload)
         return run
 
@@ -101,7 +92,7 @@ class FineTuneOperations:
         if run_id is not None:
             run: FineTuneRun | None = await self.get_run(run_id)
         else:
-            run = await asyncio.to_thread(self._ledger.finetune_runs.active, self._company)
+            run = await self._ask(self._ledger.finetune_runs.active)
         if run is None:
             return FineTuneStatus()
         return FineTuneStatus(run_id=run.run_id, stage=run.stage, progress=run.progress, error=run.reason)
@@ -113,7 +104,7 @@ class FineTuneOperations:
         One that runs is stopped by its worker within seconds: its status tells.
         """
         note = partial(confirmation.note, "finetune.cancel")
-        run = await asyncio.to_thread(self._ledger.finetune_runs.cancel, self._company, note=note)
+        run = await self._ask(self._ledger.finetune_runs.cancel, note=note)
         if run is None:
             return None
         if not run.stage.is_end:
@@ -176,7 +167,7 @@ class FineTuneOperations:
 
     async def get_run(self, run_id: str) -> FineTuneRun:
         """Return a run. Raises FineTuneRunNotFoundError."""
-        run = await asyncio.to_thread(self._ledger.finetune_runs.get, self._company, run_id)
+        run = await self._ask(self._ledger.finetune_runs.get, run_id)
         if run is None:
             raise FineTuneRunNotFoundError
         return run
@@ -185,7 +176,7 @@ class FineTuneOperations:
     async def list_runs(self, *, limit: Limit = 50, offset: Offset = 0) -> tuple[tuple[FineTuneRun, ...], int]:
         """Return runs, newest first, and how many there are in all. Raises MemoryInputError."""
         check_page(limit, MAX_PAGE, offset=offset)
-        return await asyncio.to_thread(self._ledger.finetune_runs.page, self._company, limit=limit, offset=offset)
+        return await self._ask(self._ledger.finetune_runs.page, limit=limit, offset=offset)
 
     @operation("GET /embedder", Verb.ADMIN)
     async def get_active_embedder(self) -> ActiveEmbedderSnapshot:
@@ -194,7 +185,7 @@ class FineTuneOperations:
 
     async def get_serving(self) -> CollectionPointer | None:
         """Return what serves, is being filled, and is kept; None before anybody has connected to the store."""
-        return await asyncio.to_thread(self._ledger.collection_pointers.get, self._company)
+        return await self._ask(self._ledger.collection_pointers.get)
 
     async def list_checkpoints(self, *, limit: int, offset: int) -> tuple[tuple[Checkpoint, ...], int]:
         """Return 1 to 200 checkpoints, newest first, and how many there are in all. Raises MemoryInputError."""
@@ -205,7 +196,7 @@ class FineTuneOperations:
 
     async def get_checkpoint(self, checkpoint_id: str) -> Checkpoint:
         """Return a checkpoint. Raises CheckpointNotFoundError."""
-        found = await asyncio.to_thread(self._ledger.checkpoints.get, self._company, checkpoint_id)
+        found = await self._ask(self._ledger.checkpoints.get, checkpoint_id)
         if found is None:
             raise CheckpointNotFoundError
         return found
@@ -284,7 +275,7 @@ class FineTuneOperations:
         run = await asyncio.to_thread(self._ledger.runs.create, removal, note=note)
         if run is None:
             raise MemoryStoreError("another run of this agent is under way; nothing was removed, try again")
-        item = await asyncio.to_thread(self._ledger.runs.item, self._company, run.run_id)
+        item = await self._ask(self._ledger.runs.item, run.run_id)
         await self._resources.dispatch([item])
         return run
 

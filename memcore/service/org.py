@@ -22,7 +22,7 @@ from memcore.models.organization import (
 )
 from memcore.org.service import LedgerOrgMemory
 from memcore.service.operation import Named, operation
-from memcore.service.resources import MAX_OFFSET, ServiceResources, check_page
+from memcore.service.resources import MAX_OFFSET, CompanyPart, ServiceResources, check_page
 
 #: What lists of facts take.
 Categories = Annotated[frozenset[OrgFactCategory] | None, Field(max_length=len(OrgFactCategory), alias="category")]
@@ -54,13 +54,12 @@ class FactDetail(Frozen):
     log: tuple[OperationLogEntry, ...]
 
 
-class OrgOperations:
+class OrgOperations(CompanyPart):
     """Reads and writes the organisation's facts. Every call raises OrgMemoryConnectionError."""
 
     def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
+        super().__init__(resources)
         self._log = resources.ledger.org
-        self._company = resources.company
 
     @operation("GET /org/facts", Verb.READ, under="facts")
     async def list(
@@ -100,10 +99,10 @@ class OrgOperations:
     @operation("GET /org/facts/{fact_id}", Verb.READ)
     async def get(self, fact_id: str) -> FactDetail:
         """Return one fact whole, also one that was retracted, with each line of its log. Raises MemoryNotFoundError."""
-        state = await self._resources.run(self._log.head, self._company, fact_id)
+        state = await self._ask(self._log.head, fact_id)
         if state is None:
             raise unknown_fact(fact_id)
-        return FactDetail(state=state, log=await self._resources.run(self._log.operations, self._company, fact_id))
+        return FactDetail(state=state, log=await self._ask(self._log.operations, fact_id))
 
     @operation("POST /org/facts", Verb.ADMIN, status=201, under="fact_id")
     async def write(
@@ -136,7 +135,7 @@ class OrgOperations:
     ) -> tuple[OperationLogEntry, ...]:
         """Return who published and retracted what, the newest lines first. Raises MemoryInputError."""
         check_page(limit, MAX_PAGE)
-        return await self._resources.run(self._log.newest, self._company, fact_id=fact_id, until=until, limit=limit)
+        return await self._ask(self._log.newest, fact_id=fact_id, until=until, limit=limit)
 
     async def _memory(self, backend: WorkerBackend | None) -> LedgerOrgMemory:
         policy = self._resources.policy

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.client.async_client import AsyncMemoryClient
@@ -158,3 +158,18 @@ class ServiceResources:
             yield backend
         finally:
             await backend.disconnect()
+
+
+class CompanyPart:
+    """A part of a company's service: its resources, the ledger, and the company's name."""
+
+    def __init__(self, resources: ServiceResources) -> None:
+        self._resources = resources
+        self._ledger = resources.ledger
+        self._company = resources.company
+
+    async def _ask(
+        self, call: Callable[Concatenate[str, _Given], _Result], *args: _Given.args, **kwargs: _Given.kwargs
+    ) -> _Result:
+        """Return what a call of the ledger says of the company."""
+        return await self._resources.run(call, self._company, *args, **kwargs)

@@ -15,7 +15,7 @@ from memcore.ledger.work_items import WorkCounts, WorkItem, WorkState
 from memcore.models.base import Frozen, View
 from memcore.models.memory import AgentId, BoundedTime, Key, StoredKey
 from memcore.service.operation import JobAccepted, operation
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import CompanyPart
 
 if TYPE_CHECKING:
     from memcore.maintenance.consolidation.proposals import ShownGroup
@@ -109,6 +109,28 @@ class RunDetail(Frozen):
         return {new: each.removed for each in merged for new in each.added}
 
 
+class RunView(RunInfo):
+    """A run with the ids that it moved.
+
+    Attributes:
+        undoable: whether its journal still holds all that an undo needs.
+        archived: memories that it archived.
+        entries: its journal, in order.
+        summaries: the memories that each of its summaries was made of.
+    """
+
+    undoable: bool
+    archived: int
+    entries: tuple[RunEntry, ...]
+    summaries: dict[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, whole: RunDetail) -> Self:
+        """Return what may be shown of a run with what it moved."""
+        moved = {name: getattr(whole, name) for name in ("undoable", "archived", "entries", "summaries")}
+        return cls(**dict(RunInfo.of(whole.run)), **moved)
+
+
 class GroupInfo(Frozen):
     """How a group of a run stands.
 
@@ -144,24 +166,25 @@ class Release(Frozen):
     reason: str | None
 
 
-class RunOperations:
+class RunOperations(CompanyPart):
     """Reads and asks for a company's runs. Every call raises MemoryConnectionError when ledger or broker are away.
 
     ``by`` is the name of a person, which the audit keeps with the ``reason``.
     """
 
-    def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
-        self._ledger = resources.ledger
-        self._company = resources.company
-
+    @operation("GET /runs", Verb.READ, shows=RunInfo, under="runs")
     async def list(
-        self, *, agent_id: str | None = None, state: WorkState | None = None, limit: int | None = 50
+        self,
+        *,
+        agent_id: str | None = None,
+        state: WorkState | None = None,
+        limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] | None = 50,
     ) -> tuple[Run, ...]:
-        """Return runs, newest first; with None as the limit all of them."""
-        return await self._resources.run(
-            self._ledger.runs.list, self._company, agent_id=agent_id, state=state, limit=limit
-        )
+        """Return runs, newest first; a key for some agents names one of them.
+
+        With None as the limit all of them.
+        """
+        return await self._ask(self._ledger.runs.list, agent_id=agent_id, state=state, limit=limit)
 
     async def last_of(self, agent_ids: Sequence[str]) -> dict[str, Run]:
         """Return the newest run of each of these agents that has had one."""
@@ -174,10 +197,11 @@ class RunOperations:
 
     async def get(self, run_id: str) -> Run:
         """Return a run. Raises MemoryNotFoundError."""
-        return found_run(await self._resources.run(self._ledger.runs.get, self._company, run_id))
+        return found_run(await self._ask(self._ledger.runs.get, run_id))
 
-    async def detail(self, run_id: str) -> RunDetail:
-        """Return a run with the ids that it moved. Raises MemoryNotFoundError."""
+    @operation(f"GET {_ONE}", Verb.READ, shows=RunView)
+    async def detail(self, run_id: RunId) -> RunDetail:
+        """Return a run: its state, its counts, and the ids that it moved. Raises MemoryNotFoundError."""
         run = await self.get(run_id)
         moved = await self._resources.run(self._ledger.lineage.of_run, run_id)
         return RunDetail(
@@ -357,17 +381,17 @@ class RunOperations:
         """
         run = await self.get(run_id)
         note = done_by(by, "runs.dismiss", run.run_id, reason=reason)
-        return await self._resources.run(self._ledger.runs.dismiss, self._company, run_id, by=note.actor, note=note)
+        return await self._ask(self._ledger.runs.dismiss, run_id, by=note.actor, note=note)
 
     @operation("GET /maintenance", Verb.READ, under="is_paused")
     async def is_paused(self) -> bool:
         """Return whether the maintenance of the whole company is paused."""
-        return await self._resources.run(self._ledger.companies.paused, self._company)
+        return await self._ask(self._ledger.companies.paused)
 
     @operation("POST /maintenance/pause", Verb.MAINTAIN)
     async def pause_all(self, *, by: str | None = None, reason: str | None = None) -> None:
         """Stop all maintenance of the company now; storing and searching go on."""
-        await self._resources.run(self._ledger.companies.pause, self._company)
+        await self._ask(self._ledger.companies.pause)
         await self._resources.note_given(by, "maintenance.pause", self._company, reason=reason)
 
     @operation("POST /maintenance/resume", Verb.MAINTAIN)
@@ -391,9 +415,7 @@ class RunOperations:
         for run in held:
             note, problem = done_by(by, "runs.release", run.run_id, reason=reason), None
             try:
-                items.append(
-                    await self._resources.run(self._ledger.runs.approve_held, self._company, run.run_id, note=note)
-                )
+                items.append(await self._ask(self._ledger.runs.approve_held, run.run_id, note=note))
             except MemoryInputError as error:
                 # Its agent is at work, or somebody has decided about it meanwhile: the others are released.
                 if not skips:
@@ -420,7 +442,7 @@ class RunOperations:
             return ledger.runs.decide_groups(self._company, run_id, state, by=note.actor, places=wanted, note=note)
 
         item = await self._resources.run(decided)
-        groups = await self._resources.run(ledger.consolidation_groups.of_run, self._company, run_id)
+        groups = await self._ask(ledger.consolidation_groups.of_run, run_id)
         await self._resources.dispatch([item])
         return tuple(groups)
 

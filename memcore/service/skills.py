@@ -18,7 +18,7 @@ from memcore.models.base import Frozen, View
 from memcore.models.memory import BoundedTime
 from memcore.procedural.records import LessonText
 from memcore.service.operation import JobAccepted, operation
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import CompanyPart
 
 
 class SkillInfo(Frozen):
@@ -106,13 +106,8 @@ class CycleInfo(View):
     report: dict[str, Any] | None
 
 
-class SkillOperations:
+class SkillOperations(CompanyPart):
     """Reads a company's skills and cycles. Every call raises MemoryConnectionError."""
-
-    def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
-        self._ledger = resources.ledger
-        self._company = resources.company
 
     @operation("GET /skills", Verb.READ, under="skills")
     async def list(
@@ -136,7 +131,7 @@ class SkillOperations:
 
     async def cycle(self, cycle_id: str) -> Cycle:
         """Return a cycle. Raises MemoryNotFoundError."""
-        cycle = await self._resources.run(self._ledger.skill_cycles.get, self._company, cycle_id)
+        cycle = await self._ask(self._ledger.skill_cycles.get, cycle_id)
         if cycle is None:
             raise MemoryNotFoundError("cycle_id: names no cycle; see `memtend skills cycles`")
         return cycle
@@ -144,7 +139,7 @@ class SkillOperations:
     @operation("GET /skill-cycles", Verb.READ, shows=CycleInfo, under="cycles")
     async def cycles(self, *, limit: Annotated[int, Field(ge=1, le=MOST_CYCLES)] = 20) -> tuple[Cycle, ...]:
         """Return the evolver's cycles, newest first: time, window, results, and what a person must check."""
-        return await self._resources.run(self._ledger.skill_cycles.page, self._company, limit=limit)
+        return await self._ask(self._ledger.skill_cycles.page, limit=limit)
 
     def _page(self, state: SkillState | None, limit: int) -> tuple[SkillInfo, ...]:
         ledger, company = self._ledger, self._company

@@ -14,7 +14,7 @@ from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, Key
 from memcore.models.webhook import WebhookEventType
 from memcore.service.operation import Named, operation
-from memcore.service.resources import ServiceResources, check_page
+from memcore.service.resources import CompanyPart, ServiceResources, check_page
 from memcore.webhooks.destination import MAX_URL_CHARS, Destination
 
 Url = Annotated[
@@ -81,7 +81,7 @@ class DeliveryInfo(Frozen):
         return cls(**shown, webhook=delivery.endpoint, next_try_at=next_try)
 
 
-class WebhookOperations:
+class WebhookOperations(CompanyPart):
     """Changes a company's webhooks, and reads and repeats their deliveries.
 
     Every call raises MemoryConnectionError; those that name a webhook MemoryNotFoundError. ``by`` and ``reason`` go
@@ -89,10 +89,9 @@ class WebhookOperations:
     """
 
     def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
+        super().__init__(resources)
         self._endpoints = resources.ledger.webhooks
         self._deliveries = resources.ledger.deliveries
-        self._company = resources.company
 
     @operation("POST /webhooks", Verb.ADMIN, status=201, shows=NewWebhook)
     async def add(
@@ -111,9 +110,8 @@ class WebhookOperations:
         """
         checked = Destination.of(url, private_hosts=self._resources.settings.webhook_private_hosts)
         name = checked.host.replace(":", "-") if name is None else name
-        return await self._resources.run(
+        return await self._ask(
             self._endpoints.add,
-            self._company,
             name,
             url=url,
             events=events,
@@ -123,40 +121,34 @@ class WebhookOperations:
     @operation("GET /webhooks", Verb.ADMIN, shows=WebhookView, under="items")
     async def list(self) -> tuple[WebhookEndpoint, ...]:
         """Return the company's webhooks by name: what each is told of, and which are failing or disabled."""
-        return await self._resources.run(self._endpoints.list, self._company)
+        return await self._ask(self._endpoints.list)
 
     @operation(f"GET {_ONE}", Verb.ADMIN, shows=WebhookView)
     async def get(self, name: str) -> WebhookEndpoint:
         """Return a webhook."""
-        return await self._resources.run(self._endpoints.get, self._company, name)
+        return await self._ask(self._endpoints.get, name)
 
     @operation(f"DELETE {_ONE}", Verb.ADMIN, shows=WebhookView)
     async def remove(self, name: str, *, by: str | None = None, reason: str | None = None) -> WebhookEndpoint:
         """Remove a webhook with its deliveries, also those on their way, and return what it was."""
         found = await self.get(name)
-        await self._resources.run(self._endpoints.remove, self._company, name, note=_note(by, "remove", name, reason))
+        await self._ask(self._endpoints.remove, name, note=_note(by, "remove", name, reason))
         return found
 
     @operation(f"POST {_ONE}/enable", Verb.ADMIN, shows=WebhookView)
     async def enable(self, name: str, *, by: str | None = None, reason: str | None = None) -> WebhookEndpoint:
         """Let a webhook be told of what happens from now on; a replay of what failed sends what it missed."""
-        return await self._resources.run(
-            self._endpoints.enable, self._company, name, note=_note(by, "enable", name, reason)
-        )
+        return await self._ask(self._endpoints.enable, name, note=_note(by, "enable", name, reason))
 
     @operation(f"POST {_ONE}/disable", Verb.ADMIN, shows=WebhookView)
     async def disable(self, name: str, *, by: str | None = None, reason: str | None = None) -> WebhookEndpoint:
         """Let a webhook be told of nothing more; what is on its way fails."""
-        return await self._resources.run(
-            self._endpoints.disable, self._company, name, note=_note(by, "disable", name, reason)
-        )
+        return await self._ask(self._endpoints.disable, name, note=_note(by, "disable", name, reason))
 
     @operation(f"POST {_ONE}/rotate", Verb.ADMIN, shows=NewWebhook)
     async def rotate(self, name: str, *, by: str | None = None, reason: str | None = None) -> NewWebhookEndpoint:
         """Return a webhook with a new secret; the one before is good for another 24 hours."""
-        return await self._resources.run(
-            self._endpoints.rotate, self._company, name, note=_note(by, "rotate", name, reason)
-        )
+        return await self._ask(self._endpoints.rotate, name, note=_note(by, "rotate", name, reason))
 
     @operation(f"POST {_ONE}/test", Verb.ADMIN, status=202)
     async def test(self, name: str, *, by: str | None = None, reason: str | None = None) -> DeliveryInfo:
@@ -164,16 +156,14 @@ class WebhookOperations:
 
         Raises MemoryInputError when the webhook is disabled.
         """
-        delivery_id = await self._resources.run(
-            self._endpoints.ping, self._company, name, note=_note(by, "test", name, reason)
-        )
-        await self._resources.dispatch([await self._resources.run(self._deliveries.item, self._company, delivery_id)])
+        delivery_id = await self._ask(self._endpoints.ping, name, note=_note(by, "test", name, reason))
+        await self._resources.dispatch([await self._ask(self._deliveries.item, delivery_id)])
         return await self.delivery(delivery_id)
 
     @operation("GET /webhook-deliveries/{delivery_id}", Verb.ADMIN)
     async def delivery(self, delivery_id: str) -> DeliveryInfo:
         """Return a delivery: what was answered, and when it is tried again. Raises MemoryNotFoundError."""
-        found = await self._resources.run(self._deliveries.get, self._company, delivery_id)
+        found = await self._ask(self._deliveries.get, delivery_id)
         if found is None:
             raise MemoryNotFoundError(
                 f"delivery_id: {delivery_id!r} names no delivery; see `memtend webhooks deliveries`"
@@ -192,9 +182,7 @@ class WebhookOperations:
         check_page(limit, MAX_PAGE)
         if webhook is not None:
             await self.get(webhook)
-        found = await self._resources.run(
-            self._deliveries.page, self._company, endpoint=webhook, state=state, limit=limit
-        )
+        found = await self._ask(self._deliveries.page, endpoint=webhook, state=state, limit=limit)
         return tuple(map(DeliveryInfo.of, found))
 
     async def replay(self, delivery_id: str, *, by: str | None = None, reason: str | None = None) -> DeliveryInfo:
@@ -203,7 +191,7 @@ class WebhookOperations:
         Raises MemoryNotFoundError; MemoryInputError when it is on its way, or its webhook is disabled.
         """
         note = _note(by, "replay", delivery_id, reason)
-        item = await self._resources.run(self._deliveries.replay, self._company, delivery_id, note=note)
+        item = await self._ask(self._deliveries.replay, delivery_id, note=note)
         await self._resources.dispatch([item])
         return await self.delivery(delivery_id)
 
@@ -234,7 +222,7 @@ class WebhookOperations:
         if name is not None:
             await self.get(name)
         note = _note(by, "replay", name or "all", reason)
-        items = await self._resources.run(self._deliveries.replay_failed, self._company, endpoint=name, note=note)
+        items = await self._ask(self._deliveries.replay_failed, endpoint=name, note=note)
         await self._resources.dispatch(items)
         return len(items)
 

@@ -32,7 +32,6 @@ ROUTERS = (
     "operations",
     "engines",
     "agents",
-    "archive",
     "runs",
     "approvals",
     "usage",

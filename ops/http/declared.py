@@ -68,13 +68,14 @@ def _add(
             takes[each] = Annotated[Any, Depends(finders[each](declared.verb))]
     if "agent_id" in defaults and "agent_id" not in in_path:
         takes["agent_id"] = Annotated[str | None, Depends(named_agent(declared.verb))]
-    base = confirm if declared.confirms or {"confirmation", "decision"} & {*offered.said} else Frozen
-    if base is Frozen and "reason" in offered.said:
-        base = ReasonBody
+    base: type[Frozen] = ReasonBody if "reason" in offered.said else Frozen
+    if declared.confirms or {"confirmation", "decision"} & {*offered.said}:
+        base = confirm
     if verb == "GET":
         takes |= {each: Annotated[hints[each], Query()] for each in own}
     elif own or base is not Frozen:
         takes["body"] = offered.model(f"{title}Body", base, own) if own else base
+    answer: Any
     (answer, shown), under = offered.shown(), declared.under
     if under is not None:
         fields: dict[str, Any] = {under: answer}

@@ -47,12 +47,12 @@ def _tool(part: str, offered: Offered, name: str) -> OperatorTool:
     async def confirmed(service: Any, asked: BaseModel, confirmation: Confirmation) -> Done:
         return Done(facts=await facts(service, asked, confirmation), target_id=getattr(asked, own[0]))
 
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": name,
         "description": offered.about,
         "verb": cast("VerbName", str(declared.verb)),
         "arguments": offered.model(name, ValidatedModel, own),
     }
     if said:
-        return DestructiveTool(**told, run=confirmed)
-    return PlainTool(**told, run=facts, is_read_only=True)
+        return DestructiveTool(**fields, run=confirmed)
+    return PlainTool(**fields, run=facts, is_read_only=True)

@@ -1,19 +1,17 @@
 """Maintenance runs: list, plan, start, undo; decide about those that are held; pause and resume all."""
 
-from typing import Annotated, Self
+from typing import Self
 
-from fastapi import Query
 from pydantic import model_validator
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.access.keys import Verb
-from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.proposals import ShownGroup
 from memcore.maintenance.plan import HeldPlan, MaintenancePlan
 from memcore.maintenance.undo import UndoPlan
 from memcore.models.base import Frozen
 from memcore.service.operation import JobAccepted
-from memcore.service.runs import MAX_PAGE, Release, RunEntry, RunInfo, RunOperations
+from memcore.service.runs import Release, RunInfo, RunOperations
 from ops.http.access import CurrentCaller
 from ops.http.context import Service
 from ops.http.declared import router_of
@@ -21,7 +19,6 @@ from ops.http.operators import (
     ConfirmBody,
     MaintainAgent,
     ReadableRun,
-    SomeAgent,
     company_wide,
     run_for,
 )
@@ -29,28 +26,6 @@ from ops.http.operators import (
 _PLANS = {each.__name__: each for each in (HeldPlan, MaintenancePlan, UndoPlan)}
 
 router = router_of("runs", RunOperations, named={"run_id": run_for}, types=_PLANS)
-
-
-class RunPage(Frozen):
-    """Runs, newest first."""
-
-    runs: tuple[RunInfo, ...]
-
-
-class RunView(RunInfo):
-    """A run with the ids that it moved.
-
-    Attributes:
-        undoable: whether its journal still holds all that an undo needs.
-        archived: memories that it archived.
-        entries: its journal, in order.
-        summaries: the memories that each of its summaries was made of.
-    """
-
-    undoable: bool
-    archived: int
-    entries: tuple[RunEntry, ...]
-    summaries: dict[str, tuple[str, ...]]
 
 
 class MaintainBody(Frozen):
@@ -83,18 +58,6 @@ class Releases(Frozen):
     runs: tuple[Release, ...]
 
 
-@router.get("/runs")
-async def list_runs(
-    agent_id: SomeAgent,
-    service: Service,
-    state: WorkState | None = None,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-) -> RunPage:
-    """Return runs, newest first; a key for some agents names one of them."""
-    found = await service.runs.list(agent_id=agent_id, state=state, limit=limit)
-    return RunPage(runs=tuple(map(RunInfo.of, found)))
-
-
 @router.post("/agents/{agent_id}/runs", status_code=202)
 async def maintain(agent_id: MaintainAgent, body: MaintainBody, caller: CurrentCaller, service: Service) -> JobAccepted:
     """Run an agent's maintenance now, beside its schedule."""
@@ -111,19 +74,6 @@ async def maintain(agent_id: MaintainAgent, body: MaintainBody, caller: CurrentC
 async def release_all(body: ConfirmBody, caller: CurrentCaller, service: Service) -> Releases:
     """Approve what the plans of all held runs showed; those that propose groups are decided one by one."""
     return Releases(runs=await service.runs.release_all(by=caller.name, reason=body.reason))
-
-
-@router.get("/runs/{run_id}")
-async def get_run(run: ReadableRun, service: Service) -> RunView:
-    """Return a run: its state, its counts, and the ids that it moved."""
-    found = await service.runs.detail(run.run_id)
-    return RunView(
-        **RunInfo.of(found.run).model_dump(),
-        undoable=found.undoable,
-        archived=found.archived,
-        entries=found.entries,
-        summaries=found.summaries,
-    )
 
 
 @router.get("/runs/{run_id}/groups")

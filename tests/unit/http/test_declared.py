@@ -25,15 +25,15 @@ from ops.mcp.declared import tools_of
 from ops.mcp.tool_server import OPERATOR_TOOLS
 
 
-class Shelf(Frozen):
-    """A shelf."""
+class Box(Frozen):
+    """A box."""
 
     name: str
     secret: str = "not shown"
 
 
-class ShelfView(View):
-    """What is shown of a shelf."""
+class BoxView(View):
+    """What is shown of a box."""
 
     name: str
 
@@ -44,35 +44,35 @@ class Question(Frozen):
     text: str
 
 
-class Shelves:
+class Boxes:
     """Says what it was called with."""
 
-    @operation("GET /shelves", Verb.READ, shows=ShelfView, under="items", tool="list_shelves")
-    async def list(self, *, limit: Annotated[int, Field(ge=1, le=9)] = 2) -> tuple[Shelf, ...]:
-        """Return the shelves. Raises nothing."""
-        return tuple(Shelf(name=str(each)) for each in range(limit))
+    @operation("GET /boxes", Verb.READ, shows=BoxView, under="items", tool="list_boxes")
+    async def list(self, *, limit: Annotated[int, Field(ge=1, le=9)] = 2) -> tuple[Box, ...]:
+        """Return the boxes. Raises nothing."""
+        return tuple(Box(name=str(each)) for each in range(limit))
 
-    @operation("DELETE /shelves/{name}", Verb.ADMIN, confirms=True, under="said", tool="burn")
+    @operation("DELETE /boxes/{name}", Verb.ADMIN, confirms=True, under="said", tool="burn")
     async def burn(self, name: Key, *, by: str | None = None, reason: str | None = None) -> str:
-        """Burn a shelf.
+        """Burn a box.
 
         For good.
         """
         return f"{name} by {by}: {reason}"
 
-    @operation("POST /shelves/{name}/move", Verb.MAINTAIN, under="said")
+    @operation("POST /boxes/{name}/move", Verb.MAINTAIN, under="said")
     async def move(self, name: str, to: Key, *, by: str | None = None, reason: str | None = None) -> str:
-        """Move a shelf."""
+        """Move a box."""
         return f"{name} to {to} by {by}: {reason}"
 
-    @operation("POST /shelves/ask", Verb.READ, under="said")
+    @operation("POST /boxes/ask", Verb.READ, under="said")
     async def ask(self, question: Question) -> str:
         """Ask."""
         return question.text
 
-    @operation("PUT /agents/{agent_id}/shelf", Verb.WRITE)
+    @operation("PUT /agents/{agent_id}/box", Verb.WRITE)
     async def put(self, agent_id: str) -> None:
-        """Put a shelf up."""
+        """Put a box up."""
 
     @operation("GET /books", Verb.READ, under="said")
     async def books(self, *, agent_id: str | None = None) -> str:
@@ -85,12 +85,12 @@ def answered(
 ) -> tuple[int, Any]:
     app = FastAPI()
     install_problems(app)
-    app.include_router(router_of("shelves", Shelves))
+    app.include_router(router_of("boxes", Boxes))
     held = None if agents is None else frozenset(agents)
     caller = Caller(key_id="k", name="ada", company="acme", agents=held, verbs=frozenset(verbs), writer=ENGINE)
     app.dependency_overrides = {
         current_caller: lambda: caller,
-        company_service: lambda: SimpleNamespace(shelves=Shelves()),
+        company_service: lambda: SimpleNamespace(boxes=Boxes()),
     }
 
     async def sent() -> httpx.Response:
@@ -105,28 +105,28 @@ WHY = {"reason": "old"}
 
 
 def test_a_list_stands_under_its_field_without_what_the_view_leaves_out() -> None:
-    assert answered("GET", "/shelves") == (200, {"items": [{"name": "0"}, {"name": "1"}]})
-    assert answered("GET", "/shelves?limit=10")[0] == 422
+    assert answered("GET", "/boxes") == (200, {"items": [{"name": "0"}, {"name": "1"}]})
+    assert answered("GET", "/boxes?limit=10")[0] == 422
 
 
 def test_a_reason_and_a_confirmation_are_asked_for_and_the_key_says_who() -> None:
-    assert answered("POST", "/shelves/a/move", json={"to": "b", **WHY}) == (200, {"said": "a to b by ada: old"})
-    assert answered("POST", "/shelves/a/move", json={"to": "b"})[0] == 422
-    assert answered("DELETE", "/shelves/a", json={**WHY, "confirm": True}) == (200, {"said": "a by ada: old"})
+    assert answered("POST", "/boxes/a/move", json={"to": "b", **WHY}) == (200, {"said": "a to b by ada: old"})
+    assert answered("POST", "/boxes/a/move", json={"to": "b"})[0] == 422
+    assert answered("DELETE", "/boxes/a", json={**WHY, "confirm": True}) == (200, {"said": "a by ada: old"})
     for wrong in (WHY, {**WHY, "confirm": False}, {**WHY, "confirm": True, "by": "eve"}):
-        assert answered("DELETE", "/shelves/a", json=wrong)[0] == 422
+        assert answered("DELETE", "/boxes/a", json=wrong)[0] == 422
 
 
 def test_a_model_that_is_the_only_argument_is_the_body() -> None:
-    assert answered("POST", "/shelves/ask", json={"text": "why"}) == (200, {"said": "why"})
+    assert answered("POST", "/boxes/ask", json={"text": "why"}) == (200, {"said": "why"})
 
 
 @pytest.mark.parametrize(
     ("method", "path", "more", "verb"),
     [
-        ("GET", "/shelves", {}, Verb.READ),
-        ("DELETE", "/shelves/a", {"json": {**WHY, "confirm": True}}, Verb.ADMIN),
-        ("POST", "/shelves/a/move", {"json": {"to": "b", **WHY}}, Verb.MAINTAIN),
+        ("GET", "/boxes", {}, Verb.READ),
+        ("DELETE", "/boxes/a", {"json": {**WHY, "confirm": True}}, Verb.ADMIN),
+        ("POST", "/boxes/a/move", {"json": {"to": "b", **WHY}}, Verb.MAINTAIN),
     ],
 )
 def test_a_key_needs_the_verb_and_all_agents(method: str, path: str, more: dict[str, Any], verb: Verb) -> None:
@@ -136,23 +136,23 @@ def test_a_key_needs_the_verb_and_all_agents(method: str, path: str, more: dict[
 
 
 def test_a_key_of_one_agent_reaches_its_own_and_no_other() -> None:
-    assert answered("PUT", "/agents/a/shelf", agents={"a"}) == (204, None)
-    assert answered("PUT", "/agents/b/shelf", agents={"a"})[0] == 403
-    assert answered("PUT", "/agents/a/shelf", agents={"a"}, verbs={Verb.READ})[0] == 403
+    assert answered("PUT", "/agents/a/box", agents={"a"}) == (204, None)
+    assert answered("PUT", "/agents/b/box", agents={"a"})[0] == 403
+    assert answered("PUT", "/agents/a/box", agents={"a"}, verbs={Verb.READ})[0] == 403
     assert answered("GET", "/books?agent_id=a", agents={"a"}) == (200, {"said": "a"})
     assert answered("GET", "/books", agents={"a"})[0] == 403
 
 
 def test_a_tool_reads_or_is_confirmed_and_says_what_it_was_done_to() -> None:
-    listed, burn = tools_of("shelves", Shelves)
-    service, word = SimpleNamespace(shelves=Shelves()), Confirmation(actor="ada", confirm=True, reason="old")
+    listed, burn = tools_of("boxes", Boxes)
+    service, word = SimpleNamespace(boxes=Boxes()), Confirmation(actor="ada", confirm=True, reason="old")
     assert (listed.is_destructive, listed.is_read_only, burn.is_destructive) == (False, True, True)
     read: Any = listed.run
     assert asyncio.run(read(service, listed.arguments())) == {"items": [{"name": "0"}, {"name": "1"}]}
     burnt: Any = burn.run
     done = asyncio.run(burnt(service, burn.arguments.model_validate({"name": "a"}), word))
     assert (done.facts, done.target_id) == ({"said": "a by ada: old"}, "a")
-    assert (listed.description, burn.description) == ("Return the shelves.", "Burn a shelf.")
+    assert (listed.description, burn.description) == ("Return the boxes.", "Burn a box.")
 
 
 def test_a_decision_about_an_approval_has_one_sentence_in_every_door() -> None:
