@@ -77,6 +77,7 @@ def _add(
         takes["body"] = offered.model(f"{title}Body", base, own) if own else base
     answer: Any
     (answer, shown), under = offered.shown(), declared.under
+    is_empty = answer is type(None)
     if under is not None:
         fields: dict[str, Any] = {under: answer}
         answer = create_model(title, __base__=Frozen, __doc__=offered.about, **fields)
@@ -106,8 +107,8 @@ def _add(
         path,
         endpoint,
         methods=[verb],
-        status_code=204 if answer is type(None) else declared.status,
-        response_model=None if answer is type(None) else answer,
+        status_code=204 if is_empty else declared.status,
+        response_model=None if is_empty else answer,
         description=offered.about,
         dependencies=None if has_agent else [company_wide(declared.verb)],
     )
