@@ -5,12 +5,12 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ParamSpec
+from collections.abc import Callable, Coroutine, Iterable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from memcore.adapters.protocol import MemoryLike, forget, listed, requiring, write
 from memcore.adapters.values import escaped_name, plain_name
-from memcore.client.async_client import awaited
 from memcore.errors import MemoryConflictError, MemoryError, MemoryInputError  # noqa: A004  # the reference fixes the name
 from memcore.models.base import UNSEEN
 from memcore.models.memory import MAX_CONTENT_BYTES, MAX_KEY_CHARS, MemoryEntry
@@ -401,6 +401,18 @@ class MemtendMemoryTool(BetaAbstractMemoryTool):
         return _answered(self._files.clear)
 
 
+def _in_thread(
+    command: Callable[Concatenate[MemtendMemoryTool, _P], str],
+) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, str]]:
+    """Return a command of the tool as one of the tool that is awaited."""
+
+    @wraps(command)
+    async def run(self: "AsyncMemtendMemoryTool", /, *args: _P.args, **kwargs: _P.kwargs) -> str:
+        return await asyncio.to_thread(command, self._tool, *args, **kwargs)  # a method of its class
+
+    return run
+
+
 class AsyncMemtendMemoryTool(BetaAsyncAbstractMemoryTool):
     """The memory tool for ``AsyncAnthropic``; see MemtendMemoryTool. Its commands run in threads."""
 
@@ -414,16 +426,12 @@ class AsyncMemtendMemoryTool(BetaAsyncAbstractMemoryTool):
         cache_control: "BetaCacheControlEphemeralParam | None" = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
-        #: Its commands run in threads.
-        self.blocking = MemtendMemoryTool(memory, agent_id=agent_id, namespace=namespace, category=category)
+        self._tool = MemtendMemoryTool(memory, agent_id=agent_id, namespace=namespace, category=category)
 
-    view = awaited(MemtendMemoryTool.view)
-    create = awaited(MemtendMemoryTool.create)
-    str_replace = awaited(MemtendMemoryTool.str_replace)
-    insert = awaited(MemtendMemoryTool.insert)
-    delete = awaited(MemtendMemoryTool.delete)
-    rename = awaited(MemtendMemoryTool.rename)
-    clear_all_memory = awaited(MemtendMemoryTool.clear_all_memory)
-
-    async def _run(self, command: Callable[..., str], *given: Any) -> str:
-        return await asyncio.to_thread(command, *given)
+    view = _in_thread(MemtendMemoryTool.view)
+    create = _in_thread(MemtendMemoryTool.create)
+    str_replace = _in_thread(MemtendMemoryTool.str_replace)
+    insert = _in_thread(MemtendMemoryTool.insert)
+    delete = _in_thread(MemtendMemoryTool.delete)
+    rename = _in_thread(MemtendMemoryTool.rename)
+    clear_all_memory = _in_thread(MemtendMemoryTool.clear_all_memory)
