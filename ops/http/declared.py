@@ -56,9 +56,9 @@ def _add(
 ) -> None:
     declared, hints, defaults = offered.declared, offered.hints, offered.defaults
     verb, path = declared.http.split()
-    own_name = offered.method.__name__
-    name = own_name if "_" in own_name else f"{own_name}_{part}"
-    title = name.title().replace("_", "")
+    bare = {"list": f"list_{part}", "get": f"get_{part.removesuffix('s')}"}
+    name = bare.get(offered.method.__name__, offered.method.__name__)
+    title = f"{part}_{name}".title().replace("_", "")
     in_path = re.findall(r"{(\w+)}", path)
     own = [each for each in defaults if each not in {*in_path, "agent_id"}]
     takes: dict[str, Any] = {"caller": CurrentCaller, "service": Service}

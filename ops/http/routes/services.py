@@ -31,7 +31,7 @@ class ArchivePage(Frozen):
 
 
 @archive.get("/agents/{agent_id}/archive")
-async def search_archive(
+async def search(
     agent_id: ReadAgent,
     service: Service,
     text: Annotated[str | None, Query(min_length=1, max_length=4_096)] = None,
