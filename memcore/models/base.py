@@ -34,6 +34,15 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
 
 
+class View(Frozen):
+    """What is shown of something: those of its fields that the view has."""
+
+    @classmethod
+    def of(cls, whole: Any) -> Self:
+        """Return what is shown of it."""
+        return cls(**{name: getattr(whole, name) for name in cls.model_fields})
+
+
 class Grown(Frozen):
     """A model to which releases have added fields (``added``); one that is not said is left out when it is written.
 

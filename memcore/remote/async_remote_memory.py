@@ -2,9 +2,11 @@
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, NoReturn, Self, Unpack
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, Self, Unpack
 
 from memcore.client.envelopes import TurnFields
 from memcore.client.results import (
@@ -28,10 +30,10 @@ from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import LoadFields, checked_mode
 from memcore.memory.fields import WAIT_SECONDS, AskFields, Jobs, SearchFields, StoreFields, job_ids_of
 from memcore.models.asking import Answer, AskEvent
-from memcore.models.conversation import LayerCounts, MemoryMode
-from memcore.models.execution import ExecutionTrace, PreparedMessages, ToolDefinition
+from memcore.models.conversation import MemoryMode
+from memcore.models.execution import ExecutionTrace
 from memcore.models.memory import MemoryEntry, MemoryStoreRequest
-from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, MemoryVersion, UpdateFields
+from memcore.models.memory_changes import ForgetReceipt, ListFields, MemoryPage, UpdateFields
 from memcore.remote import calls
 from memcore.remote.calls import LoadedTurn
 from memcore.remote.connection import AsyncConnection
@@ -58,6 +60,8 @@ def not_remote(name: str) -> MemoryCapabilityError:
 #: may wait for its worker, and its job be tried again after 2, 4 and 8 seconds.
 LOOKS = 600
 
+Given = ParamSpec("Given")
+
 #: What an engine sends without waiting for it.
 Sent = Literal["trace", "turn", "end", "application"]
 
@@ -65,6 +69,22 @@ Sent = Literal["trace", "turn", "end", "application"]
 def _report_lost(what: Sent, error: MemoryError, agent_id: str) -> None:
     """Log that something was not sent, and the engine goes on; the error's class alone."""
     _log.warning(Event.MEMORY_REMOTE_LOST, extra={"what": what, "agent_id": agent_id, "error": type(error).__name__})
+
+
+def sent(
+    make: Callable[Given, Call[Result]],
+) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, Result]]:
+    """Return a call of AsyncRemoteMemory that sends this request."""
+
+    @wraps(make)
+    async def run(self: "AsyncRemoteMemory", /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        return await self._send(make(*args, **kwargs))  # a method of AsyncRemoteMemory
+
+    own = signature(make)
+    bound = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    run.__doc__ = f"See Memory.{make.__name__}."
+    run.__signature__ = own.replace(parameters=[bound, *own.parameters.values()])  # type: ignore[attr-defined]  # help() asks it
+    return run
 
 
 class AsyncRemoteMemory:
@@ -99,6 +119,15 @@ class AsyncRemoteMemory:
     def client(self) -> NoReturn:
         """Raise MemoryCapabilityError: there is no client beneath."""
         raise not_remote("client")
+
+    namespaces = sent(calls.namespaces)
+    count = sent(calls.count)
+    history = sent(calls.history)
+    prepare = sent(calls.prepare)
+    tools = sent(calls.tools)
+    call_tool = sent(calls.call_tool)
+    set_recall = sent(calls.set_recall)
+    conversation_status = sent(calls.conversation_status)
 
     async def store(
         self, agent_id: str, content: str, *, wait: bool = False, **fields: Unpack[StoreFields]
@@ -152,14 +181,6 @@ class AsyncRemoteMemory:
         call = calls.list_(agent_id, limit=limit, cursor=cursor, filters=filters)
         return MemoryPage(entries=(), cursor=None) if call is None else await self._send(call)
 
-    async def namespaces(self, agent_id: str) -> tuple[str, ...]:
-        """See Memory.namespaces."""
-        return await self._send(calls.namespaces(agent_id))
-
-    async def count(self, agent_id: str, *, category: str | None = None) -> int:
-        """See Memory.count."""
-        return await self._send(calls.count(agent_id, category=category))
-
     async def put(
         self, agent_id: str, content: str, *, only_new: bool = False, **fields: Unpack[StoreFields]
     ) -> MemoryEntry:
@@ -199,58 +220,9 @@ class AsyncRemoteMemory:
         call = calls.forget(agent_id, memory_ids, everything=everything, expected=expected, filters=filters, key=key)
         return await self._send(call)
 
-    async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:
-        """See Memory.history."""
-        return await self._send(calls.history(agent_id, memory_id))
-
-    async def prepare(
-        self,
-        agent_id: str,
-        text: str,
-        *,
-        token_budget: int,
-        categories: Collection[str] | None = None,
-        require_all: bool = False,
-        time_zone: str | None = None,
-    ) -> PreparedMessages:
-        """See Memory.prepare."""
-        return await self._send(
-            calls.prepare(
-                agent_id,
-                text,
-                token_budget=token_budget,
-                categories=categories,
-                require_all=require_all,
-                time_zone=time_zone,
-            )
-        )
-
-    async def tools(self, agent_id: str | None = None, *, writes: bool = False) -> tuple[ToolDefinition, ...]:
-        """See Memory.tools; the agent must be named."""
-        return await self._send(calls.tools(agent_id, writes=writes))
-
-    async def call_tool(
-        self, agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False
-    ) -> str:
-        """See Memory.call_tool."""
-        call = calls.call_tool(agent_id, name, arguments, writes=writes)
-        return await self._send(call)
-
     async def load_turn(self, agent_id: str, text: str, **about: Unpack[LoadFields]) -> LoadedTurn:
         """Return what Memory.load_turn does, as ``messages()`` for a prompt, without the facts one by one."""
         return await self._send(calls.load_turn(agent_id, text, **about))
-
-    async def set_recall(
-        self, agent_id: str, is_on: bool, *, user_id: str | None = None, session_id: str | None = None
-    ) -> None:
-        """See Memory.set_recall."""
-        await self._send(calls.set_recall(agent_id, is_on=is_on, user_id=user_id, session_id=session_id))
-
-    async def conversation_status(
-        self, agent_id: str, *, user_id: str | None = None, session_id: str | None = None
-    ) -> LayerCounts:
-        """See Memory.conversation_status."""
-        return await self._send(calls.conversation_status(agent_id, user_id=user_id, session_id=session_id))
 
     async def distill(
         self,

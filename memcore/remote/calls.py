@@ -164,7 +164,7 @@ def prepare(
     text: str,
     *,
     token_budget: int,
-    categories: Collection[str] | None,
+    categories: Collection[str] | None = None,
     require_all: bool = False,
     time_zone: str | None = None,
 ) -> Call[PreparedMessages]:
@@ -197,14 +197,16 @@ def load_turn(
     return Call(method="POST", path=_path(agent_id, "conversations/load"), body=body, read=_loaded)
 
 
-def set_recall(agent_id: str, *, is_on: bool, user_id: str | None, session_id: str | None) -> Call[None]:
+def set_recall(agent_id: str, is_on: bool, *, user_id: str | None = None, session_id: str | None = None) -> Call[None]:
     """Return the request that turns recall on or off."""
     checked_owner(agent_id, user_id, session_id)
     body = {"is_on": is_on, "user_id": user_id, "session_id": session_id}
     return Call(method="PUT", path=_path(agent_id, "conversations/recall"), body=body, read=_nothing)
 
 
-def conversation_status(agent_id: str, *, user_id: str | None, session_id: str | None) -> Call[LayerCounts]:
+def conversation_status(
+    agent_id: str, *, user_id: str | None = None, session_id: str | None = None
+) -> Call[LayerCounts]:
     """Return the request for how much is kept of a person."""
     checked_owner(agent_id, user_id, session_id)
     params = {"user_id": user_id, "session_id": session_id}
@@ -299,7 +301,7 @@ def namespaces(agent_id: str) -> Call[tuple[str, ...]]:
     return Call(method="GET", path=_path(agent_id, "namespaces"), read=lambda given: tuple(given["namespaces"]))
 
 
-def count(agent_id: str, *, category: str | None) -> Call[int]:
+def count(agent_id: str, *, category: str | None = None) -> Call[int]:
     """Return the request for how many memories an agent has."""
     params = _present({"category": category})
     return Call(method="GET", path=_path(agent_id, "memories:count"), params=params, read=lambda given: given["count"])
@@ -359,7 +361,7 @@ def history(agent_id: str, memory_id: str) -> Call[tuple[MemoryVersion, ...]]:
     return Call(method="GET", path=path, read=_versions)
 
 
-def tools(agent_id: str | None, *, writes: bool) -> Call[tuple[ToolDefinition, ...]]:
+def tools(agent_id: str | None = None, *, writes: bool = False) -> Call[tuple[ToolDefinition, ...]]:
     """Return the request for the definitions of tools. Raises MemoryInputError without an agent: a key is for some."""
     if agent_id is None:
         raise MemoryInputError("agent_id", "is missing: over HTTP a key is asked whether it is for the agent")
@@ -370,7 +372,9 @@ def tools(agent_id: str | None, *, writes: bool) -> Call[tuple[ToolDefinition, .
     return Call(method="GET", path=_path(agent_id, "tools"), params={"writes": writes}, read=read)
 
 
-def call_tool(agent_id: str, name: str, arguments: Mapping[str, Any] | str | None, *, writes: bool) -> Call[str]:
+def call_tool(
+    agent_id: str, name: str, arguments: Mapping[str, Any] | str | None = None, *, writes: bool = False
+) -> Call[str]:
     """Return the request that calls a tool; a text that is written twice is one memory."""
     body = {"name": name, "arguments": arguments, "writes": writes}
     return Call(

@@ -1,12 +1,13 @@
 """Agents: who is known, their settings, the pause of their maintenance, their lessons and recorded questions."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryNotFoundError
 from memcore.jobs import RecordedQuery
+from memcore.ledger.access.keys import Verb
 from memcore.ledger.agents import Agent, AgentSpec
 from memcore.ledger.learning.lessons import MAX_PAGE as MOST_LESSONS
 from memcore.ledger.learning.lessons import Lesson
@@ -16,13 +17,16 @@ from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import BoundedTime, KnownAgentId
 from memcore.models.memory_changes import ForgetReceipt
 from memcore.service.memories import MemoryOperations
-from memcore.service.resources import ServiceResources
+from memcore.service.operation import operation
+from memcore.service.resources import CompanyPart, ServiceResources, check_page
 
 #: Most agents of a page.
 MAX_PAGE = 1_000
 
 #: What people see of a lesson that nobody has drawn.
 WAITING = "waiting"
+
+_ONE = "/agents/{agent_id}"
 
 _KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(KnownAgentId)
 
@@ -65,14 +69,12 @@ class LessonInfo(Frozen):
         )
 
 
-class AgentOperations:
+class AgentOperations(CompanyPart):
     """Reads and changes a company's agents. Every call raises MemoryConnectionError when the ledger does not answer."""
 
     def __init__(self, resources: ServiceResources, memories: MemoryOperations) -> None:
-        self._resources = resources
+        super().__init__(resources)
         self._memories = memories
-        self._ledger = resources.ledger
-        self._company = resources.company
 
     async def list(
         self, *, after: str | None = None, limit: int = MAX_PAGE, among: Collection[str] | None = None
@@ -81,14 +83,13 @@ class AgentOperations:
 
         ``among`` names the only agents that are wanted. Raises MemoryInputError.
         """
-        if not 1 <= limit <= MAX_PAGE:
-            raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
+        check_page(limit, MAX_PAGE)
         found = self._ledger.agents.list
-        return await self._resources.run(found, self._company, after=after, limit=limit, among=among)
+        return await self._ask(found, after=after, limit=limit, among=among)
 
     async def count(self) -> int:
         """Return how many agents the company has."""
-        return await self._resources.run(self._ledger.agents.count, self._company)
+        return await self._ask(self._ledger.agents.count)
 
     async def every(self) -> tuple[Agent, ...]:
         """Return all agents in the order of their ids."""
@@ -106,11 +107,15 @@ class AgentOperations:
 
         return await self._resources.run(found)
 
+    @operation(f"GET {_ONE}", Verb.READ)
     async def get(self, agent_id: str) -> Agent:
-        """Return an agent. Raises MemoryInputError, MemoryNotFoundError."""
+        """Return an agent: its settings, and when its next maintenance is due.
+
+        Raises MemoryInputError, MemoryNotFoundError.
+        """
         with naming_fields(name="agent_id"):
             agent_id = _KNOWN_AGENT.validate_python(agent_id)
-        found = await self._resources.run(self._ledger.agents.get, self._company, agent_id)
+        found = await self._ask(self._ledger.agents.get, agent_id)
         if found is None:
             raise MemoryNotFoundError(f"agent_id: {agent_id!r} is not known; add it with `memtend agents add`")
         return found
@@ -131,79 +136,78 @@ class AgentOperations:
         await self.get(agent_id)
         return await self._resources.run(self._ledger.agents.put, spec)
 
+    @operation(f"DELETE {_ONE}", Verb.ADMIN)
     async def remove(self, agent_id: str, confirmation: Confirmation) -> ForgetReceipt:
-        """Forget all memories of an agent in one run, then take it off the schedule; its next memory registers it anew.
+        """Forget all memories of an agent in one run, which can be undone, and take it off the schedule.
 
-        The undo of the run brings the memories back. Raises MemoryNotFoundError; MemoryStoreError while a run of the
-        agent is removing memories, and nothing is removed from the schedule then.
+        Its next memory registers it anew. The undo of the run brings the memories back. Raises MemoryNotFoundError;
+        MemoryStoreError while a run of the agent is removing memories, and then it stays on the schedule.
         """
         await self.get(agent_id)
         receipt = await self._memories.forget(agent_id, everything=True)
         note = confirmation.note("agents.remove", agent_id)
-        await self._resources.run(self._ledger.audit.note, self._company, note)
-        await self._resources.run(self._ledger.agents.remove, self._company, agent_id)
+        await self._ask(self._ledger.audit.note, note)
+        await self._ask(self._ledger.agents.remove, agent_id)
         if await self._memories.count(agent_id):
             # Stored meanwhile, by a worker that still saw the agent.
             interval = self._resources.policy.memory.consolidation.interval
-            await self._resources.run(self._ledger.agents.register, self._company, [agent_id], interval=interval)
+            await self._ask(self._ledger.agents.register, [agent_id], interval=interval)
         return receipt
 
+    @operation(f"POST {_ONE}/pause", Verb.MAINTAIN)
     async def pause(self, agent_id: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Pause an agent's maintenance: an active run stops before its next removal. Raises MemoryNotFoundError.
 
         With a name or a reason, the audit has it.
         """
-        await self._resources.run(self._ledger.agents.pause, self._company, agent_id)
-        await self._note(by, "agents.pause", agent_id, reason)
+        await self._ask(self._ledger.agents.pause, agent_id)
+        await self._resources.note_given(by, "agents.pause", agent_id, reason=reason)
 
+    @operation(f"POST {_ONE}/resume", Verb.MAINTAIN)
     async def resume(self, agent_id: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Resume an agent's maintenance, and dispatch the run that waits. Raises MemoryNotFoundError."""
-        await self._resources.run(self._ledger.agents.resume, self._company, agent_id)
-        await self._note(by, "agents.resume", agent_id, reason)
-        active = await self._resources.run(self._ledger.runs.active, self._company, agent_id)
+        await self._ask(self._ledger.agents.resume, agent_id)
+        await self._resources.note_given(by, "agents.resume", agent_id, reason=reason)
+        active = await self._ask(self._ledger.runs.active, agent_id)
         if active is not None:
-            await self._resources.dispatch(
-                [await self._resources.run(self._ledger.runs.item, self._company, active.run_id)]
-            )
+            await self._resources.dispatch([await self._ask(self._ledger.runs.item, active.run_id)])
 
     async def is_paused(self, agent_id: str) -> bool:
         """Return whether the agent's runs wait until somebody resumes its, or the company's, maintenance."""
-        agent = await self._resources.run(self._ledger.agents.get, self._company, agent_id)
+        agent = await self._ask(self._ledger.agents.get, agent_id)
         if agent is not None and agent.paused:
             return True
-        return await self._resources.run(self._ledger.companies.paused, self._company)
+        return await self._ask(self._ledger.companies.paused)
 
-    async def lessons(self, agent_id: str, *, limit: int = 20) -> tuple[LessonInfo, ...]:
-        """Return 1 to 128 lessons of an agent's tasks, newest first, with how often each was applied.
+    @operation(f"GET {_ONE}/lessons", Verb.READ, under="lessons")
+    async def lessons(
+        self, agent_id: str, *, limit: Annotated[int, Field(ge=1, le=MOST_LESSONS)] = 20
+    ) -> tuple[LessonInfo, ...]:
+        """Return the lessons of an agent's tasks, newest first, with how often each was applied.
 
         Raises MemoryInputError, MemoryNotFoundError.
         """
-        if not 1 <= limit <= MOST_LESSONS:
-            raise MemoryInputError("limit", f"must be 1 to {MOST_LESSONS}")
+        check_page(limit, MOST_LESSONS)
         if agent_id in (await self._resources.hidden()).agents:
             return ()
-        found = await self._resources.run(self._ledger.lessons.page, self._company, agent_id, limit=limit)
-        if not found and await self._resources.run(self._ledger.agents.get, self._company, agent_id) is None:
+        found = await self._ask(self._ledger.lessons.page, agent_id, limit=limit)
+        if not found and await self._ask(self._ledger.agents.get, agent_id) is None:
             raise MemoryNotFoundError(f"agent: {agent_id!r} is not known; `memtend agents list` says who is")
         learned = [each.memory_id for each in found if each.memory_id]
-        applied = await self._resources.run(self._ledger.skills.applications, self._company, learned)
+        applied = await self._ask(self._ledger.skills.applications, learned)
         return tuple(LessonInfo.of(each, applied.get(each.memory_id or "")) for each in found)
 
     async def lesson_outcomes(self) -> dict[str, int]:
         """Return how many lessons of all agents ended how; ``waiting`` are those that nobody has drawn."""
-        counts = await self._resources.run(self._ledger.lessons.outcomes, self._company)
+        counts = await self._ask(self._ledger.lessons.outcomes)
         return {outcome or WAITING: count for outcome, count in counts.items()}
 
     async def questions(self, agent_id: str) -> tuple[RecordedQuery, ...]:
         """Return an agent's recorded questions, newest first."""
         if agent_id in (await self._resources.hidden()).agents:
             return ()
-        return tuple(await self._resources.run(self._ledger.recorded_queries.of, self._company, agent_id))
+        return tuple(await self._ask(self._ledger.recorded_queries.of, agent_id))
 
     async def forget_questions(self, agent_id: str) -> int:
         """Delete an agent's recorded questions, and return how many there were."""
-        return await self._resources.run(self._ledger.recorded_queries.forget, self._company, agent_id)
-
-    async def _note(self, by: str | None, action: str, agent_id: str, reason: str | None) -> None:
-        if by is not None or reason is not None:
-            await self._resources.note(by, action, agent_id, reason=reason)
+        return await self._ask(self._ledger.recorded_queries.forget, agent_id)

@@ -1,19 +1,27 @@
 """Approvals: propose a text for all agents; list, show and decide the proposals that wait for a person."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+from pydantic import Field
 
 from memcore import ids
 from memcore.approvals import diff_of, shared_proposal, superseded_by_id, visible
 from memcore.errors import MemoryNotFoundError
+from memcore.ledger.access.keys import Verb
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision
 from memcore.models.base import Frozen
-from memcore.models.memory import BoundedTime, MemoryStoreRequest
-from memcore.service.resources import ServiceResources
+from memcore.models.memory import BoundedTime, Key, MemoryStoreRequest
+from memcore.service.operation import operation
+from memcore.service.resources import CompanyPart
 from memcore.skills.publication import SkillApprovals
 
 #: Most approvals of a page.
 MAX_PAGE = 100
+
+ApprovalId = Annotated[Key, Field(description="An approval's id, from the list.")]
+
+_ONE = "/approvals/{approval_id}"
 
 #: What a list may show of the texts of a proposal that names none.
 DEFAULT_TITLE = "A text for all agents"
@@ -67,13 +75,8 @@ class ApprovalDetail(ApprovalInfo):
         return cls(**facts, content=approval.proposal.content, diff=diff_of(approval))
 
 
-class ApprovalOperations:
+class ApprovalOperations(CompanyPart):
     """Files proposals and a person's decisions. Every call raises MemoryConnectionError."""
-
-    def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
-        self._ledger = resources.ledger
-        self._company = resources.company
 
     async def propose(
         self,
@@ -94,32 +97,52 @@ class ApprovalOperations:
         proposal = shared_proposal(request, title=title or DEFAULT_TITLE, proposed_by=by, risk=risk, supersedes=old)
         return await self._decisions().propose(ids.new_id(), proposal)
 
-    async def list(self, *, state: ApprovalState | None = None, limit: int = 20) -> tuple[Approval, ...]:
-        """Return 1 to 100 approvals, newest first: those that wait, and those that were decided."""
-        return await self._resources.run(
-            self._ledger.approvals.page, self._company, state=state, limit=min(limit, MAX_PAGE)
-        )
+    @operation("GET /approvals", Verb.READ, shows=ApprovalInfo, under="approvals", tool="list_approvals")
+    async def list(
+        self,
+        *,
+        state: Annotated[
+            ApprovalState | None, Field(description="Only those of this state; pending ones wait.")
+        ] = None,
+        limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="Most rows, newest first.")] = 20,
+    ) -> tuple[Approval, ...]:
+        """Return the proposals that wait for a person, and those that were decided, newest first."""
+        return await self._ask(self._ledger.approvals.page, state=state, limit=min(limit, MAX_PAGE))
 
     async def get(self, approval_id: str) -> Approval:
         """Return an approval. Raises MemoryNotFoundError."""
-        approval = await self._resources.run(self._ledger.approvals.get, self._company, approval_id)
+        approval = await self._ask(self._ledger.approvals.get, approval_id)
         if approval is None:
             raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
         return approval
 
-    async def approve(self, approval_id: str, decision: Decision) -> Approval:
-        """Approve a proposal and carry it out.
+    @operation(f"GET {_ONE}", Verb.READ, tool="show_approval")
+    async def detail(self, approval_id: ApprovalId) -> ApprovalDetail:
+        """Return one proposal: who proposed and decided, its figures, its text, and what it changes.
 
-        Raises ApprovalClosedError when somebody decided before; MemoryNotFoundError, MemoryInputError, SkillLimitError,
+        Raises MemoryNotFoundError.
+        """
+        return await self._resources.run(ApprovalDetail.of, await self.get(approval_id))
+
+    @operation(f"POST {_ONE}/approve", Verb.APPROVE, shows=ApprovalInfo, tool="approve_proposal")
+    async def approve(self, approval_id: ApprovalId, decision: Decision) -> Approval:
+        """Approve a proposal, which a person must have read, and carry it out; refused when somebody decided before.
+
+        Raises ApprovalClosedError; MemoryNotFoundError, MemoryInputError, SkillLimitError,
         MemoryCapabilityError.
         """
         return await (await self._effective()).approve(approval_id, decision)
 
-    async def reject(self, approval_id: str, decision: Decision) -> Approval:
-        """Reject a proposal: nothing is published. Raises ApprovalClosedError, MemoryNotFoundError."""
+    @operation(f"POST {_ONE}/reject", Verb.APPROVE, shows=ApprovalInfo, tool="reject_proposal")
+    async def reject(self, approval_id: ApprovalId, decision: Decision) -> Approval:
+        """Reject a proposal: nothing is published; refused when somebody decided before.
+
+        Raises ApprovalClosedError, MemoryNotFoundError.
+        """
         return await self._decisions().reject(approval_id, decision)
 
-    async def undo(self, approval_id: str, decision: Decision) -> Approval:
+    @operation(f"POST {_ONE}/undo", Verb.APPROVE, shows=ApprovalInfo)
+    async def undo(self, approval_id: ApprovalId, decision: Decision) -> Approval:
         """Undo an approval: remove what it published, and restore what it superseded.
 
         Raises ApprovalClosedError, MemoryNotFoundError, MemoryCapabilityError.

@@ -4,11 +4,15 @@ from typing import Any, Self
 
 from memcore.client.results import JobReceipt
 from memcore.errors import MemoryNotFoundError
+from memcore.ledger.access.keys import Verb
 from memcore.ledger.archive import Archived
 from memcore.models.archival import ArchivalMode
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory, MemoryMetadata, MemoryQuery
-from memcore.service.resources import ServiceResources
+from memcore.service.operation import JobAccepted, operation
+from memcore.service.resources import CompanyPart, ServiceResources
+
+_ONE = "/agents/{agent_id}/archive/{entry_id}"
 
 
 class ArchivedMemory(Frozen):
@@ -56,17 +60,16 @@ class ArchivedMemory(Frozen):
         return {**dict(self), "mode": str(self.mode), "category": str(self.category), "metadata": metadata}
 
 
-class ArchiveOperations:
+class ArchiveOperations(CompanyPart):
     """Reads an agent's archive and brings memories back. Every call raises MemoryConnectionError."""
 
     def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
+        super().__init__(resources)
         self._archive = resources.ledger.archive
-        self._company = resources.company
 
     async def search(self, agent_id: str, query: MemoryQuery) -> tuple[ArchivedMemory, ...]:
         """Return archived memories that are out and match: best first by words, newest first without a text."""
-        found = await self._resources.run(self._archive.search, self._company, agent_id, query)
+        found = await self._ask(self._archive.search, agent_id, query)
         hidden = await self._resources.hidden()
         return tuple(ArchivedMemory.of(each) for each in found if not hidden.hides_memory(each.record.entry))
 
@@ -74,25 +77,29 @@ class ArchiveOperations:
         """Return how many of an agent's memories are out."""
         if agent_id in (await self._resources.hidden()).agents:
             return 0
-        return await self._resources.run(self._archive.count, self._company, agent_id)
+        return await self._ask(self._archive.count, agent_id)
 
+    @operation(f"GET {_ONE}", Verb.READ)
     async def get(self, agent_id: str, entry_id: str) -> ArchivedMemory:
-        """Return an archived memory by its archival id or the memory's own. Raises MemoryNotFoundError."""
-        archived = await self._resources.run(self._archive.find, self._company, agent_id, entry_id)
+        """Return one archived memory whole, by its archival id or the memory's own, even if it was restored since.
+
+        Raises MemoryNotFoundError.
+        """
+        archived = await self._ask(self._archive.find, agent_id, entry_id)
         hidden = await self._resources.hidden()
         if archived is None or hidden.hides_memory(archived.record.entry):
             raise MemoryNotFoundError("entry_id: names nothing in this agent's archive; see `memtend archive list`")
         return ArchivedMemory.of(archived)
 
+    @operation(f"POST {_ONE}/restore", Verb.MAINTAIN, status=202, shows=JobAccepted)
     async def restore(
         self, agent_id: str, entry_id: str, *, by: str | None = None, reason: str | None = None
     ) -> JobReceipt:
-        """Ask for a memory to be brought back as it was; the job's id is the run's, which can be undone.
+        """Restore a memory to the store as it was, in a run that can be undone; the job's id is the run's.
 
         Raises MemoryNotFoundError. With a name or a reason, the audit has it.
         """
         await self.get(agent_id, entry_id)
         receipt = await self._resources.client.restore(agent_id, entry_id)
-        if by is not None or reason is not None:
-            await self._resources.note(by, "archive.restore", entry_id, reason=reason)
+        await self._resources.note_given(by, "archive.restore", entry_id, reason=reason)
         return receipt

@@ -18,7 +18,7 @@ from memcore.models.conversation import (
     ProfileRule,
     SessionFeedbackRecord,
 )
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import CompanyPart
 
 #: What a person can bring back.
 HIDDEN = (FactState.FORGOTTEN, FactState.ARCHIVED, FactState.SUPERSEDED)
@@ -45,20 +45,15 @@ class OwnerStatus(Frozen):
     version: int
 
 
-class ConversationOperations:
+class ConversationOperations(CompanyPart):
     """Reads and changes what is kept of conversations. Every call raises MemoryConnectionError."""
-
-    def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
-        self._ledger = resources.ledger
-        self._company = resources.company
 
     async def status(self, owner: Owner) -> OwnerStatus:
         """Return how many facts, sessions and rules an agent has of a person, and whether they are shown."""
         conversation = self._ledger.conversation
         is_hidden = await self._is_hidden(owner.agent_id, owner.subject)
-        counts = LayerCounts() if is_hidden else await self._resources.run(conversation.counts, self._company, owner)
-        state = await self._resources.run(conversation.state, self._company, owner)
+        counts = LayerCounts() if is_hidden else await self._ask(conversation.counts, owner)
+        state = await self._ask(conversation.state, owner)
         return OwnerStatus(owner=owner, counts=counts, recall=state.recall, version=state.version)
 
     async def subjects(self, agent_id: str) -> tuple[str, ...]:
@@ -90,7 +85,7 @@ class ConversationOperations:
         """Return a person's sessions, the newest first, each with the summary of what it was about."""
         if await self._is_hidden(owner.agent_id, owner.subject):
             return ()
-        found = await self._resources.run(self._ledger.sessions.page, self._company, owner, limit=limit)
+        found = await self._ask(self._ledger.sessions.page, owner, limit=limit)
         arcs = await self._resources.run(_arcs, self._ledger, self._company, owner)
         by_session = {arc.session_id: arc for arc in arcs}
         return tuple((each, by_session.get(each.session_id)) for each in found)
@@ -106,7 +101,7 @@ class ConversationOperations:
 
     async def set_recall(self, owner: Owner, *, is_on: bool) -> None:
         """Turn on or off that an agent is shown what is kept of a person; nothing is deleted."""
-        await self._resources.run(self._ledger.conversation.set_recall, self._company, owner, is_on=is_on)
+        await self._ask(self._ledger.conversation.set_recall, owner, is_on=is_on)
 
     async def forget(self, owner: Owner, ids: Iterable[str], *, by: str | None = None) -> int:
         """Hide facts, rules and summaries from every agent, and return how many. Raises MemoryNotFoundError.
@@ -136,7 +131,7 @@ class ConversationOperations:
         ``supersede`` and ``both_hold`` decide.
         """
         hidden = await self._resources.hidden()
-        found = await self._resources.run(self._ledger.conversation.unsure, self._company, agent_id, subject=subject)
+        found = await self._ask(self._ledger.conversation.unsure, agent_id, subject=subject)
         return tuple(each for each in found if not hidden.hides(agent_id, each.owner.subject))[:limit]
 
     async def supersede(
@@ -144,7 +139,7 @@ class ConversationOperations:
     ) -> None:
         """Let one fact replace another, which is shown no more; ``restore`` takes it back. Raises MemoryInputError."""
         await self._require(owner, old_id, new_id)
-        await self._resources.run(self._ledger.conversation.supersede, self._company, owner, old_id, new_id)
+        await self._ask(self._ledger.conversation.supersede, owner, old_id, new_id)
         why = f"by {new_id}" if reason is None else f"by {new_id}: {reason}"
         await self._resources.note(by, "conversation.supersede", old_id, reason=why)
 
@@ -153,7 +148,7 @@ class ConversationOperations:
     ) -> None:
         """Say that two facts both hold; one that the other had superseded holds again. Raises MemoryInputError."""
         await self._require(owner, old_id, new_id)
-        await self._resources.run(self._ledger.conversation.both_hold, self._company, owner, old_id, new_id)
+        await self._ask(self._ledger.conversation.both_hold, owner, old_id, new_id)
         why = f"with {new_id}" if reason is None else f"with {new_id}: {reason}"
         await self._resources.note(by, "conversation.both_hold", old_id, reason=why)
 
@@ -161,7 +156,7 @@ class ConversationOperations:
         """Raise MemoryInputError unless both are facts of a person, and hold; or the one has replaced the other."""
         is_hidden = await self._is_hidden(owner.agent_id, owner.subject)
         for field, fact_id in (("old_id", old_id), ("new_id", new_id)):
-            fact = await self._resources.run(self._ledger.conversation.fact, self._company, owner, fact_id)
+            fact = await self._ask(self._ledger.conversation.fact, owner, fact_id)
             holds = fact is not None and (fact.state is FactState.ACTIVE or fact.is_superseded_by(new_id))
             if is_hidden or not holds or old_id == new_id:
                 raise MemoryInputError(field, "is no fact of this person that holds; see `memtend conversation facts`")
@@ -171,7 +166,7 @@ class ConversationOperations:
     ) -> tuple[CrisisLogRecord, ...]:
         """Return the crises that an agent's engine detected, the newest first; no prompt ever has them."""
         page, hidden = self._ledger.crises.page, await self._resources.hidden()
-        found = await self._resources.run(page, self._company, agent_id, subject=subject, limit=limit)
+        found = await self._ask(page, agent_id, subject=subject, limit=limit)
         return tuple(each for each in found if not hidden.hides(agent_id, each.subject))
 
     async def feedback(
@@ -179,13 +174,13 @@ class ConversationOperations:
     ) -> tuple[SessionFeedbackRecord, ...]:
         """Return what people thought of an agent's sessions, the newest first; no prompt ever has it."""
         page, hidden = self._ledger.feedback.page, await self._resources.hidden()
-        found = await self._resources.run(page, self._company, agent_id, subject=subject, limit=limit)
+        found = await self._ask(page, agent_id, subject=subject, limit=limit)
         return tuple(each for each in found if not hidden.hides(agent_id, each.subject))
 
     async def explained(self, key: str) -> tuple[tuple[Owner, Fact | ProfileRule | Arc], ...]:
         """Return what has this id, a fact, a rule or a session, of whomever it is; none where nothing has it."""
         hidden = await self._resources.hidden()
-        found = await self._resources.run(self._ledger.conversation.find, self._company, key)
+        found = await self._ask(self._ledger.conversation.find, key)
         return tuple((owner, kept) for owner, kept in found if not hidden.hides(owner.agent_id, owner.subject))
 
     async def _is_hidden(self, agent_id: str, subject: str) -> bool:
@@ -194,7 +189,7 @@ class ConversationOperations:
 
     async def _changed(self, owner: Owner, ids: Iterable[str], *, to: FactState, sources: tuple[FactState, ...]) -> int:
         change = self._ledger.conversation.change_state
-        changed = await self._resources.run(change, self._company, owner, list(ids), to=to, sources=sources)
+        changed = await self._ask(change, owner, list(ids), to=to, sources=sources)
         if not changed:
             raise MemoryNotFoundError(
                 "ids: name nothing of this person that this would change; see `memtend conversation facts`"

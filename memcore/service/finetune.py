@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
 
 from memcore.backends.factory import embedder_choice, followed_row
 from memcore.embedding.selection import EmbedderChoice
@@ -26,14 +28,17 @@ from memcore.finetune.preflight import PreflightResult, preflight
 from memcore.finetune.run_folder import runs_of
 from memcore.finetune.trial import DEFAULT_TEXTS, WORDS, Trial, run_trial
 from memcore.jobs import FineTunePayload, ReindexPayload
+from memcore.ledger.access.keys import Verb
 from memcore.ledger.collections import Checkpoint, CollectionPointer
 from memcore.ledger.finetune_runs import FineTuneRun
-from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import NewRun, Run
 from memcore.models.finetune import FineTunePlan, FineTuneStatus
 from memcore.reindex import create_reindex_target
-from memcore.service.resources import MAX_OFFSET, ServiceResources
+from memcore.service.finetune_views import CheckpointView, FineTuneRuns, FineTuneRunView, ServingView
+from memcore.service.operation import Named, operation
+from memcore.service.resources import MAX_OFFSET, CompanyPart, ServiceResources, check_page
+from memcore.service.runs import RunInfo
 
 if TYPE_CHECKING:
     from memcore.finetune.deployment import CheckpointDeployment
@@ -45,7 +50,14 @@ MAX_PAGE = 200
 DeploymentOpener = Callable[[], AbstractAsyncContextManager["CheckpointDeployment"]]
 
 
-class FineTuneOperations:
+_ONE = "/fine-tune/checkpoints/{checkpoint_id}"
+
+#: A page.
+Limit = Annotated[int, Field(ge=1, le=MAX_PAGE)]
+Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET)]
+
+
+class FineTuneOperations(CompanyPart):
     """Carries out requests about a company's embedder, with the ledger's rows as the truth.
 
     Args:
@@ -53,16 +65,8 @@ class FineTuneOperations:
     """
 
     def __init__(self, resources: ServiceResources, *, open_deployment: DeploymentOpener | None = None) -> None:
-        self._resources = resources
+        super().__init__(resources)
         self._open_deployment = self._configured_deployment if open_deployment is None else open_deployment
-
-    @property
-    def _ledger(self) -> Ledger:
-        return self._resources.ledger
-
-    @property
-    def _company(self) -> str:
-        return self._resources.company
 
     async def start_fine_tune(self, plan: FineTunePlan | Mapping[str, Any]) -> FineTuneRun:
         """Queue a run, and dispatch it. Raises MemoryInputError naming a field, FineTuneRunActiveError."""
@@ -72,32 +76,35 @@ class FineTuneOperations:
         await self._resources.dispatch_open(FineTunePayload)
         return run
 
+    @operation("POST /fine-tune/resume/{run_id}", Verb.ADMIN, shows=FineTuneRunView)
     async def resume_fine_tune(self, run_id: str) -> FineTuneRun:
         """Let a failed or cancelled run go on behind the stages that it has finished.
 
         Raises FineTuneRunNotFoundError, FineTuneRunNotResumableError, FineTuneRunActiveError.
         """
-        run = await asyncio.to_thread(self._ledger.finetune_runs.resume, self._company, run_id)
+        run = await self._ask(self._ledger.finetune_runs.resume, run_id)
         await self._resources.dispatch_open(FineTunePayload)
         return run
 
-    async def get_fine_tune_status(self, run_id: str | None = None) -> FineTuneStatus:
+    @operation("GET /fine-tune/status", Verb.ADMIN)
+    async def get_fine_tune_status(self, run_id: Named | None = None) -> FineTuneStatus:
         """Return how far a run is; without an id the active one, or idle. Raises FineTuneRunNotFoundError."""
         if run_id is not None:
             run: FineTuneRun | None = await self.get_run(run_id)
         else:
-            run = await asyncio.to_thread(self._ledger.finetune_runs.active, self._company)
+            run = await self._ask(self._ledger.finetune_runs.active)
         if run is None:
             return FineTuneStatus()
         return FineTuneStatus(run_id=run.run_id, stage=run.stage, progress=run.progress, error=run.reason)
 
+    @operation("POST /fine-tune/cancel", Verb.ADMIN, under="cancelled_run_id")
     async def cancel_fine_tune(self, confirmation: Confirmation) -> str | None:
         """End the active run, and return its id; None when none is active, and nothing is noted then.
 
         One that runs is stopped by its worker within seconds: its status tells.
         """
         note = partial(confirmation.note, "finetune.cancel")
-        run = await asyncio.to_thread(self._ledger.finetune_runs.cancel, self._company, note=note)
+        run = await self._ask(self._ledger.finetune_runs.cancel, note=note)
         if run is None:
             return None
         if not run.stage.is_end:
@@ -160,42 +167,51 @@ class FineTuneOperations:
 
     async def get_run(self, run_id: str) -> FineTuneRun:
         """Return a run. Raises FineTuneRunNotFoundError."""
-        run = await asyncio.to_thread(self._ledger.finetune_runs.get, self._company, run_id)
+        run = await self._ask(self._ledger.finetune_runs.get, run_id)
         if run is None:
             raise FineTuneRunNotFoundError
         return run
 
-    async def list_runs(self, *, limit: int, offset: int) -> tuple[tuple[FineTuneRun, ...], int]:
-        """Return 1 to 200 runs, newest first, and how many there are in all. Raises MemoryInputError."""
-        _check_page(limit, offset)
-        return await asyncio.to_thread(self._ledger.finetune_runs.page, self._company, limit=limit, offset=offset)
+    @operation("GET /fine-tune/runs", Verb.ADMIN, shows=FineTuneRuns)
+    async def list_runs(self, *, limit: Limit = 50, offset: Offset = 0) -> tuple[tuple[FineTuneRun, ...], int]:
+        """Return runs, newest first, and how many there are in all. Raises MemoryInputError."""
+        check_page(limit, MAX_PAGE, offset=offset)
+        return await self._ask(self._ledger.finetune_runs.page, limit=limit, offset=offset)
 
+    @operation("GET /embedder", Verb.ADMIN)
     async def get_active_embedder(self) -> ActiveEmbedderSnapshot:
-        """Return what serves now. Raises MemoryNotFoundError before anybody has connected to the store."""
+        """Return the embedder that serves now. Raises MemoryNotFoundError before anybody has connected to the store."""
         return await asyncio.to_thread(active_embedder, self._ledger, self._company)
 
     async def get_serving(self) -> CollectionPointer | None:
         """Return what serves, is being filled, and is kept; None before anybody has connected to the store."""
-        return await asyncio.to_thread(self._ledger.collection_pointers.get, self._company)
+        return await self._ask(self._ledger.collection_pointers.get)
 
     async def list_checkpoints(self, *, limit: int, offset: int) -> tuple[tuple[Checkpoint, ...], int]:
         """Return 1 to 200 checkpoints, newest first, and how many there are in all. Raises MemoryInputError."""
-        _check_page(limit, offset)
+        check_page(limit, MAX_PAGE, offset=offset)
         rows = self._ledger.checkpoints
         found = await asyncio.to_thread(rows.page, self._company, limit=limit, offset=offset)
         return found, await asyncio.to_thread(rows.count, self._company)
 
     async def get_checkpoint(self, checkpoint_id: str) -> Checkpoint:
         """Return a checkpoint. Raises CheckpointNotFoundError."""
-        found = await asyncio.to_thread(self._ledger.checkpoints.get, self._company, checkpoint_id)
+        found = await self._ask(self._ledger.checkpoints.get, checkpoint_id)
         if found is None:
             raise CheckpointNotFoundError
         return found
 
+    @operation(f"POST {_ONE}/deploy", Verb.ADMIN, shows=ServingView)
     async def deploy_checkpoint(
-        self, checkpoint_id: str, confirmation: Confirmation, *, is_forced: bool = False
+        self,
+        checkpoint_id: str,
+        confirmation: Confirmation,
+        *,
+        force: Annotated[bool, Field(description="Also a checkpoint that the gate rejected.")] = False,
     ) -> CollectionPointer:
         """Begin to fill a collection with a checkpoint, which serves once it has caught up; agents go on meanwhile.
+
+        Refused for one that the gate rejected, without ``force``; and while another switch is under way.
 
         Raises:
             MemoryBackendUnsupportedError: no backend of this policy embeds anything.
@@ -204,12 +220,15 @@ class FineTuneOperations:
         async with self._open_deployment() as deployment:
             # The first connection inserts the pointer.
             await self._resources.backend()
-            pointer = await deployment.deploy(checkpoint_id, confirmation, is_forced=is_forced)
+            pointer = await deployment.deploy(checkpoint_id, confirmation, is_forced=force)
         await self._resources.dispatch_open(ReindexPayload)
         return pointer
 
+    @operation(f"POST {_ONE}/rollback", Verb.ADMIN, shows=ServingView)
     async def rollback_checkpoint(self, checkpoint_id: str | None, confirmation: Confirmation) -> CollectionPointer:
-        """Begin to switch back to this checkpoint, or to whatever served before where the id is None.
+        """Begin to switch back to a checkpoint that is kept; what serves goes on until then.
+
+        Where the id is None, to whatever served before.
 
         Raises:
             MemoryBackendUnsupportedError: no backend of this policy embeds anything.
@@ -221,8 +240,9 @@ class FineTuneOperations:
         await self._resources.dispatch_open(ReindexPayload)
         return pointer
 
+    @operation(f"DELETE {_ONE}", Verb.ADMIN, shows=CheckpointView)
     async def delete_checkpoint(self, checkpoint_id: str, confirmation: Confirmation) -> Checkpoint:
-        """Delete a checkpoint and its files, and return what it was.
+        """Delete a checkpoint and its files, and return what it was; refused for one that serves or is kept.
 
         Raises CheckpointNotFoundError; CheckpointConflictError for one that serves, is being filled, or is kept;
         MemoryBackendUnsupportedError.
@@ -230,6 +250,7 @@ class FineTuneOperations:
         async with self._open_deployment() as deployment:
             return await deployment.delete(checkpoint_id, confirmation)
 
+    @operation("DELETE /agents/{agent_id}/memories/{memory_id}", Verb.ADMIN, shows=RunInfo)
     async def delete_memory_entry(self, agent_id: str, memory_id: str, confirmation: Confirmation) -> Run:
         """Queue the removal of one memory, and return its run, which can be undone while the journal keeps it.
 
@@ -254,7 +275,7 @@ class FineTuneOperations:
         run = await asyncio.to_thread(self._ledger.runs.create, removal, note=note)
         if run is None:
             raise MemoryStoreError("another run of this agent is under way; nothing was removed, try again")
-        item = await asyncio.to_thread(self._ledger.runs.item, self._company, run.run_id)
+        item = await self._ask(self._ledger.runs.item, run.run_id)
         await self._resources.dispatch([item])
         return run
 
@@ -273,10 +294,3 @@ class FineTuneOperations:
         settings, policy = self._resources.settings, self._resources.policy
         async with create_reindex_target(settings, policy) as reindex_target:
             yield create_deployment(settings, policy, self._ledger, reindex_target)
-
-
-def _check_page(limit: int, offset: int) -> None:
-    if not 1 <= limit <= MAX_PAGE:
-        raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
-    if not 0 <= offset <= MAX_OFFSET:
-        raise MemoryInputError("offset", f"must be 0 to {MAX_OFFSET}")

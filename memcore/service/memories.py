@@ -19,7 +19,7 @@ from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, 
 from memcore.models.memory_changes import ForgetReceipt, ListFields, UpdateFields
 from memcore.records import MemoryRecord, Where
 from memcore.retrieval.conflicts import Conflict, conflicts
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import CompanyPart
 
 if TYPE_CHECKING:
     from memcore.backends.factory import WorkerBackend
@@ -42,16 +42,11 @@ def of_kept(
     return run
 
 
-class MemoryOperations:
+class MemoryOperations(CompanyPart):
     """Reads and changes the memories of a company's agents, in one connected backend.
 
     Every call raises MemoryConnectionError where the store, or what else it needs, does not answer.
     """
-
-    def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
-        self._ledger = resources.ledger
-        self._company = resources.company
 
     async def store(
         self, agent_id: str, request: MemoryStoreRequest | Mapping[str, Any], *, scope: Scope | None = None
@@ -154,7 +149,7 @@ class MemoryOperations:
         where = Where(agent_id=agent_id, lessons=False)
         entries = [record.entry async for page in scanned(backend, where) for record in page]
         shown = await current(backend, agent_id, entries, now=self._resources.clock())
-        judged = await self._resources.run(self._ledger.consolidation_groups.pairs, self._company, agent_id)
+        judged = await self._ask(self._ledger.consolidation_groups.pairs, agent_id)
         pairs = {pair.source_ids: pair for pair in judged}
         found = [
             each
@@ -278,7 +273,7 @@ class MemoryOperations:
 
     async def shared_log(self, *, after: int = 0, limit: int = 100) -> "tuple[SharedEntry, ...]":
         """Return every publication and every retraction behind a version, in order."""
-        return await self._resources.run(self._ledger.shared_log.lines, self._company, after=after, limit=limit)
+        return await self._ask(self._ledger.shared_log.lines, after=after, limit=limit)
 
     async def _shared(self) -> SharedKnowledgeStore:
         backend = await self._resources.backend()

@@ -1,13 +1,16 @@
 """The organisation's facts, written by people, and their log."""
 
-from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, Field
 
 from memcore.backends.factory import WorkerBackend
-from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryConnectionError, MemoryNotFoundError
+from memcore.ledger.access.keys import Verb
 from memcore.ledger.organization.facts import MAX_PAGE
 from memcore.models.answers import Standing
 from memcore.models.base import Frozen
+from memcore.models.memory import MAX_KEY_CHARS
 from memcore.models.organization import (
     OperationLogEntry,
     OperationLogSnapshot,
@@ -18,7 +21,13 @@ from memcore.models.organization import (
     OrgMemoryQuery,
 )
 from memcore.org.service import LedgerOrgMemory
-from memcore.service.resources import MAX_OFFSET, ServiceResources
+from memcore.service.operation import Named, operation
+from memcore.service.resources import MAX_OFFSET, CompanyPart, ServiceResources, check_page
+
+#: What lists of facts take.
+Categories = Annotated[frozenset[OrgFactCategory] | None, Field(max_length=len(OrgFactCategory), alias="category")]
+Limit = Annotated[int, Field(ge=1, le=MAX_PAGE)]
+Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET)]
 
 
 class FoundFact(OrgFact):
@@ -45,32 +54,37 @@ class FactDetail(Frozen):
     log: tuple[OperationLogEntry, ...]
 
 
-class OrgOperations:
+class OrgOperations(CompanyPart):
     """Reads and writes the organisation's facts. Every call raises OrgMemoryConnectionError."""
 
     def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
+        super().__init__(resources)
         self._log = resources.ledger.org
-        self._company = resources.company
 
+    @operation("GET /org/facts", Verb.READ, under="facts")
     async def list(
-        self, *, categories: frozenset[OrgFactCategory] | None = None, limit: int = 20, offset: int = 0
+        self, *, categories: Categories = None, limit: Limit = 20, offset: Offset = 0
     ) -> tuple[OrgFact, ...]:
-        """Return facts that are valid now, newest first, those of the policy file last. Raises MemoryInputError."""
-        _check_page(limit, offset)
+        """Return the facts that are valid now, newest first; those of the policy file come last.
+
+        Raises MemoryInputError.
+        """
+        check_page(limit, MAX_PAGE, offset=offset)
         return await (await self._memory(None)).newest(categories=categories, limit=limit, offset=offset)
 
+    @operation("GET /org/facts:at", Verb.READ, under="facts")
     async def list_at(
-        self, at: datetime, *, categories: frozenset[OrgFactCategory] | None = None, limit: int = 20, offset: int = 0
+        self, at: AwareDatetime, *, categories: Categories = None, limit: Limit = 20, offset: Offset = 0
     ) -> tuple[OperationLogSnapshot, ...]:
         """Return the facts as they stood at a time, newest first. Raises MemoryInputError."""
-        _check_page(limit, offset)
+        check_page(limit, MAX_PAGE, offset=offset)
         snapshots = await (await self._memory(None)).snapshot_at(at)
         stood = [each for each in snapshots if each.retracted_at is None]
         stood.sort(key=lambda each: each.created_at, reverse=True)
         wanted = [each for each in stood if categories is None or each.category in categories]
         return tuple(wanted[offset : offset + limit])
 
+    @operation("POST /org/search", Verb.READ)
     async def search(self, query: OrgMemoryQuery) -> FoundFacts:
         """Search facts by meaning and words, best first, as an agent would; by words alone where the store is away."""
         backend, problem = None, None
@@ -82,33 +96,46 @@ class OrgOperations:
         found = tuple(FoundFact.model_construct(**vars(each)) for each in await memory.query(query))
         return FoundFacts(facts=found, words_alone=problem)
 
+    @operation("GET /org/facts/{fact_id}", Verb.READ)
     async def get(self, fact_id: str) -> FactDetail:
-        """Return one fact whole, with its log. Raises MemoryNotFoundError."""
-        state = await self._resources.run(self._log.head, self._company, fact_id)
+        """Return one fact whole, also one that was retracted, with each line of its log. Raises MemoryNotFoundError."""
+        state = await self._ask(self._log.head, fact_id)
         if state is None:
             raise unknown_fact(fact_id)
-        return FactDetail(state=state, log=await self._resources.run(self._log.operations, self._company, fact_id))
+        return FactDetail(state=state, log=await self._ask(self._log.operations, fact_id))
 
-    async def write(self, request: OrgFactWriteRequest, *, author: OrgFactAuthor, fact_id: str | None = None) -> str:
-        """Write a fact or its next version, and return its id.
+    @operation("POST /org/facts", Verb.ADMIN, status=201, under="fact_id")
+    async def write(
+        self,
+        fact: OrgFactWriteRequest,
+        *,
+        author: OrgFactAuthor,
+        fact_id: Annotated[
+            str | None,
+            Field(min_length=1, max_length=MAX_KEY_CHARS, description="The fact whose next version this is."),
+        ] = None,
+    ) -> str:
+        """Write a fact or its next version, in the name of a person, and return its id; agents take it as instruction.
 
         Word search finds it at once, search by meaning after the next sweep. Raises OrgMemoryAccessDeniedError,
         MemoryInputError.
         """
-        return await (await self._memory(self._resources.connected)).write(request, author=author, fact_id=fact_id)
+        return await (await self._memory(self._resources.connected)).write(fact, author=author, fact_id=fact_id)
 
+    @operation("POST /org/facts/{fact_id}/retract", Verb.ADMIN, confirms=True)
     async def retract(self, fact_id: str, *, author: OrgFactAuthor, reason: str | None = None) -> None:
         """Retract a fact; the log keeps it. Raises MemoryNotFoundError, OrgMemoryAccessDeniedError."""
         memory = await self._memory(self._resources.connected)
         if not await memory.retract(fact_id, author=author, reason=reason):
             raise unknown_fact(fact_id)
 
+    @operation("GET /org/log", Verb.READ, under="lines")
     async def log(
-        self, *, fact_id: str | None = None, until: datetime | None = None, limit: int = 20
+        self, *, fact_id: Named | None = None, until: AwareDatetime | None = None, limit: Limit = 20
     ) -> tuple[OperationLogEntry, ...]:
         """Return who published and retracted what, the newest lines first. Raises MemoryInputError."""
-        _check_page(limit, 0)
-        return await self._resources.run(self._log.newest, self._company, fact_id=fact_id, until=until, limit=limit)
+        check_page(limit, MAX_PAGE)
+        return await self._ask(self._log.newest, fact_id=fact_id, until=until, limit=limit)
 
     async def _memory(self, backend: WorkerBackend | None) -> LedgerOrgMemory:
         policy = self._resources.policy
@@ -170,10 +197,3 @@ def line_facts(line: OperationLogEntry) -> dict[str, Any]:
 def unknown_fact(fact_id: str) -> MemoryNotFoundError:
     """Return the error of an id that names no fact."""
     return MemoryNotFoundError(f"fact_id: {fact_id!r} names no fact that stands; see `memtend org list`")
-
-
-def _check_page(limit: int, offset: int) -> None:
-    if not 1 <= limit <= MAX_PAGE:
-        raise MemoryInputError("limit", f"must be 1 to {MAX_PAGE}")
-    if not 0 <= offset <= MAX_OFFSET:
-        raise MemoryInputError("offset", f"must be 0 to {MAX_OFFSET}")

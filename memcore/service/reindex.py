@@ -7,7 +7,7 @@ from memcore.errors import MemoryConfigError
 from memcore.jobs import ReindexPayload
 from memcore.ledger.collections import CollectionPointer, Reindex
 from memcore.models.base import Frozen
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import CompanyPart
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,13 +29,8 @@ class ReindexStatus(Frozen):
     marked: int
 
 
-class ReindexOperations:
+class ReindexOperations(CompanyPart):
     """Begins, ends and takes back reindexes. Every call raises MemoryConnectionError."""
-
-    def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
-        self._ledger = resources.ledger
-        self._company = resources.company
 
     async def status(self) -> ReindexStatus:
         """Return which collection serves, is kept and is filled, and how far the last reindex is."""

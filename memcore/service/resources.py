@@ -5,14 +5,14 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.client.async_client import AsyncMemoryClient
 from memcore.clock import Clock, utc_now
 from memcore.company import JobDispatcher, dispatch_open
 from memcore.deadline.limits import unlimited
-from memcore.errors import MemoryConnectionError
+from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.jobs import Payload
 from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.ledger import Ledger
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 
 #: Most rows that a page passes over: databases count no further than 2**63.
 MAX_OFFSET = 1_000_000_000
+
+
+def check_page(limit: int, most: int, *, offset: int = 0) -> None:
+    """Raise MemoryInputError for a page that nobody may ask for."""
+    if not 1 <= limit <= most:
+        raise MemoryInputError("limit", f"must be 1 to {most}")
+    if not 0 <= offset <= MAX_OFFSET:
+        raise MemoryInputError("offset", f"must be 0 to {MAX_OFFSET}")
+
 
 #: Opens the company's memories, and closes them when its block ends.
 BackendOpener = Callable[[], AbstractAsyncContextManager[WorkerBackend]]
@@ -121,6 +130,11 @@ class ServiceResources:
         """Add what a person did to the audit."""
         await self.run(self.ledger.audit.note, self.company, done_by(by, action, subject, reason=reason))
 
+    async def note_given(self, by: str | None, action: str, subject: str, *, reason: str | None) -> None:
+        """Add it as ``note`` does, where a name or a reason is given."""
+        if by is not None or reason is not None:
+            await self.note(by, action, subject, reason=reason)
+
     async def dispatch(self, items: Iterable[WorkItem]) -> None:
         """Send the messages of work items; what the broker does not take, the sweep dispatches."""
         await self._dispatched(self.dispatcher.dispatch, list(items))
@@ -144,3 +158,18 @@ class ServiceResources:
             yield backend
         finally:
             await backend.disconnect()
+
+
+class CompanyPart:
+    """A part of a company's service: its resources, the ledger, and the company's name."""
+
+    def __init__(self, resources: ServiceResources) -> None:
+        self._resources = resources
+        self._ledger = resources.ledger
+        self._company = resources.company
+
+    async def _ask(
+        self, call: Callable[Concatenate[str, _Given], _Result], *args: _Given.args, **kwargs: _Given.kwargs
+    ) -> _Result:
+        """Return what a call of the ledger says of the company."""
+        return await self._resources.run(call, self._company, *args, **kwargs)

@@ -1,17 +1,21 @@
 """Maintenance runs: list, plan, start, undo; decide about those that are held; pause and resume a company's."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, StrictInt
 
 from memcore.client.results import JobReceipt
 from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
+from memcore.ledger.access.keys import Verb
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.organization.audit import done_by
 from memcore.ledger.runs import PLANNED_ENFORCED, PLANNED_MERGED, Run, RunKind, RunOrigin, RunStep
 from memcore.ledger.work_items import WorkCounts, WorkItem, WorkState
-from memcore.models.base import Frozen
-from memcore.models.memory import BoundedTime
-from memcore.service.resources import ServiceResources
+from memcore.models.base import Frozen, View
+from memcore.models.memory import AgentId, BoundedTime, Key, StoredKey
+from memcore.service.operation import JobAccepted, operation
+from memcore.service.resources import CompanyPart
 
 if TYPE_CHECKING:
     from memcore.maintenance.consolidation.proposals import ShownGroup
@@ -29,7 +33,18 @@ DISPATCHED_ON_RESUME = 1_000
 MAX_PAGE = 200
 
 
-class RunInfo(Frozen):
+RunId = Annotated[Key, Field(description="A run's id, from the list.")]
+
+#: The numbers of groups; left out, all of them.
+Places = Annotated[
+    tuple[Annotated[StrictInt, Field(ge=0, le=1_000_000)], ...] | None,
+    Field(min_length=1, max_length=1_000, description="Their numbers; left out, all of them."),
+]
+
+_ONE = "/runs/{run_id}"
+
+
+class RunInfo(View):
     """A run as an API shows it: without the lease of its worker.
 
     Attributes:
@@ -54,11 +69,6 @@ class RunInfo(Frozen):
     started_at: BoundedTime | None
     finished_at: BoundedTime | None
     scope_id: str | None
-
-    @classmethod
-    def of(cls, run: Run) -> Self:
-        """Return what may be shown of a run."""
-        return cls(**{name: getattr(run, name) for name in cls.model_fields})
 
 
 class RunEntry(Frozen):
@@ -99,6 +109,46 @@ class RunDetail(Frozen):
         return {new: each.removed for each in merged for new in each.added}
 
 
+class RunView(RunInfo):
+    """A run with the ids that it moved.
+
+    Attributes:
+        undoable: whether its journal still holds all that an undo needs.
+        archived: memories that it archived.
+        entries: its journal, in order.
+        summaries: the memories that each of its summaries was made of.
+    """
+
+    undoable: bool
+    archived: int
+    entries: tuple[RunEntry, ...]
+    summaries: dict[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, whole: RunDetail) -> Self:
+        """Return what may be shown of a run with what it moved."""
+        moved = {name: getattr(whole, name) for name in ("undoable", "archived", "entries", "summaries")}
+        return cls(**dict(RunInfo.of(whole.run)), **moved)
+
+
+class GroupInfo(Frozen):
+    """How a group of a run stands.
+
+    Attributes:
+        group: its number in the run.
+        memories: how many it merges.
+    """
+
+    group: int
+    state: GroupState
+    memories: int
+
+    @classmethod
+    def of(cls, group: ConsolidationGroup) -> Self:
+        """Return how a group stands."""
+        return cls(group=group.place, state=group.state, memories=len(group.source_ids))
+
+
 class Release(Frozen):
     """What became of the release of a held run.
 
@@ -116,24 +166,25 @@ class Release(Frozen):
     reason: str | None
 
 
-class RunOperations:
+class RunOperations(CompanyPart):
     """Reads and asks for a company's runs. Every call raises MemoryConnectionError when ledger or broker are away.
 
     ``by`` is the name of a person, which the audit keeps with the ``reason``.
     """
 
-    def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
-        self._ledger = resources.ledger
-        self._company = resources.company
-
+    @operation("GET /runs", Verb.READ, shows=RunInfo, under="runs")
     async def list(
-        self, *, agent_id: str | None = None, state: WorkState | None = None, limit: int | None = 50
+        self,
+        *,
+        agent_id: str | None = None,
+        state: WorkState | None = None,
+        limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] | None = 50,
     ) -> tuple[Run, ...]:
-        """Return runs, newest first; with None as the limit all of them."""
-        return await self._resources.run(
-            self._ledger.runs.list, self._company, agent_id=agent_id, state=state, limit=limit
-        )
+        """Return runs, newest first; a key for some agents names one of them.
+
+        With None as the limit all of them.
+        """
+        return await self._ask(self._ledger.runs.list, agent_id=agent_id, state=state, limit=limit)
 
     async def last_of(self, agent_ids: Sequence[str]) -> dict[str, Run]:
         """Return the newest run of each of these agents that has had one."""
@@ -146,10 +197,11 @@ class RunOperations:
 
     async def get(self, run_id: str) -> Run:
         """Return a run. Raises MemoryNotFoundError."""
-        return found_run(await self._resources.run(self._ledger.runs.get, self._company, run_id))
+        return found_run(await self._ask(self._ledger.runs.get, run_id))
 
-    async def detail(self, run_id: str) -> RunDetail:
-        """Return a run with the ids that it moved. Raises MemoryNotFoundError."""
+    @operation(f"GET {_ONE}", Verb.READ, shows=RunView)
+    async def detail(self, run_id: RunId) -> RunDetail:
+        """Return a run: its state, its counts, and the ids that it moved. Raises MemoryNotFoundError."""
         run = await self.get(run_id)
         moved = await self._resources.run(self._ledger.lineage.of_run, run_id)
         return RunDetail(
@@ -178,15 +230,20 @@ class RunOperations:
         run = await self.get(run_id)
         return await shown_groups(self._ledger, await self._resources.backend(), run)
 
-    async def plan(self, agent_id: str, *, allow_large: bool = False) -> "MaintenancePlan":
-        """Return what a run would do to the agent now; nothing is written, and no model is asked."""
+    @operation("GET /agents/{agent_id}/runs:plan", Verb.READ)
+    async def plan(self, agent_id: AgentId, *, allow_large: bool = False) -> "MaintenancePlan":
+        """Return what a run would do to an agent now; nothing is written, and no model is asked.
+
+        With ``allow_large`` as if a person had allowed a large removal.
+        """
         plan = await (await self._maintenance()).plan(agent_id)
         return plan.model_copy(update={"is_held": False}) if allow_large else plan
 
-    async def plan_held(self, run_id: str) -> "HeldPlan":
-        """Return what a held run would do now, group by group; its version binds a release to it.
+    @operation(f"GET {_ONE}/plan", Verb.READ)
+    async def plan_held(self, run_id: RunId) -> "HeldPlan":
+        """Return what a held run would do now: which memories become which, and how many would be there.
 
-        Raises MemoryNotFoundError.
+        Its version binds a release to it. Raises MemoryNotFoundError.
         """
         return await (await self._maintenance()).plan_held((await self.get(run_id)).agent_id)
 
@@ -214,11 +271,15 @@ class RunOperations:
         or a reason, the audit has it.
         """
         receipt = await self._resources.client.maintain_now(agent_id, allow_large=allow_large)
-        await self._note(by, "runs.maintain", receipt.job_id, reason)
+        await self._resources.note_given(by, "runs.maintain", receipt.job_id, reason=reason)
         return receipt
 
+    @operation("POST /agents/{agent_id}/ends/{scope}/{ended_id}", Verb.WRITE, status=202, shows=JobAccepted)
     async def end(self, scope: Scope, agent_id: str, ended_id: str) -> JobReceipt:
-        """Say that a session, a project or a task has ended: memories that end with it go. Raises MemoryInputError."""
+        """Say that a session, a project or a task has ended: the memories that end with it go, in a run.
+
+        Raises MemoryInputError.
+        """
         client = self._resources.client
         ask: dict[Scope, Callable[[str, str], Coroutine[Any, Any, JobReceipt]]] = {
             "session": client.end_session,
@@ -227,18 +288,23 @@ class RunOperations:
         }
         return await ask[scope](agent_id, ended_id)
 
-    async def undo(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> JobReceipt:
-        """Ask for a run to be undone; the job's id is the undo's run id, which can be undone too.
+    @operation(f"POST {_ONE}/undo", Verb.MAINTAIN, status=202, confirms=True, shows=JobAccepted)
+    async def undo(self, run_id: RunId, *, by: str | None = None, reason: str | None = None) -> JobReceipt:
+        """Undo a run: what it removed comes back, what it made goes. An undo can be undone.
 
-        Raises MemoryNotFoundError. With a name or a reason, the audit has it.
+        The job's id is the undo's run id. Raises MemoryNotFoundError. With a name or a reason, the audit has it.
         """
         run = await self.get(run_id)
         receipt = await self._resources.client.undo(run.agent_id, run_id)
-        await self._note(by, "runs.undo", run_id, reason)
+        await self._resources.note_given(by, "runs.undo", run_id, reason=reason)
         return receipt
 
-    async def plan_undo(self, run_id: str) -> "UndoPlan":
-        """Return what the undo of a run would do now. Raises MemoryInputError when it cannot be undone."""
+    @operation(f"GET {_ONE}/undo", Verb.READ)
+    async def plan_undo(self, run_id: RunId) -> "UndoPlan":
+        """Return what the undo of a run would do now; nothing is written.
+
+        Raises MemoryInputError when it cannot be undone.
+        """
         from memcore.maintenance.undo import plan_undo  # noqa: PLC0415  # few commands need it
 
         backend = await self._resources.backend()
@@ -257,8 +323,17 @@ class RunOperations:
         runs = await self.list(state=WorkState.HELD, limit=None)
         return tuple(run for run in runs if run.step is not RunStep.ADOPTION)
 
+    @operation(f"POST {_ONE}/release", Verb.MAINTAIN, confirms=True, tool="release_maintenance_run")
     async def release(
-        self, run_id: str, *, plan: str | None = None, by: str | None = None, reason: str | None = None
+        self,
+        run_id: RunId,
+        *,
+        plan: Annotated[
+            StoredKey | None,
+            Field(description="The version of the plan that was read; refused where it is another one now."),
+        ] = None,
+        by: str | None = None,
+        reason: str | None = None,
     ) -> Release:
         """Approve what a held run's plan showed; a run whose plan has grown since is held again.
 
@@ -278,39 +353,48 @@ class RunOperations:
         """Approve these held runs, or all; one that cannot be released now says why, and the others are."""
         return await self._released(await self.held() if runs is None else runs, by, reason, skips=True)
 
+    @operation(f"POST {_ONE}/groups:adopt", Verb.MAINTAIN, confirms=True, shows=GroupInfo, under="groups")
     async def adopt(
-        self, run_id: str, *, places: Sequence[int] | None = None, by: str | None = None, reason: str | None = None
+        self, run_id: RunId, *, groups: Places = None, by: str | None = None, reason: str | None = None
     ) -> tuple[ConsolidationGroup, ...]:
-        """Adopt groups that a held run proposes, by their numbers or all, and return the run's groups.
+        """Adopt groups that a held run proposes: a worker replaces their memories, if they are still as shown.
 
-        A worker replaces their memories, if they are still as shown. Raises MemoryNotFoundError, MemoryInputError.
+        Returns the run's groups. Raises MemoryNotFoundError, MemoryInputError.
         """
-        return await self._decided(run_id, GroupState.APPROVED, places, by, reason)
+        return await self._decided(run_id, GroupState.APPROVED, groups, by, reason)
 
+    @operation(f"POST {_ONE}/groups:dismiss", Verb.MAINTAIN, confirms=True, shows=GroupInfo, under="groups")
     async def dismiss_groups(
-        self, run_id: str, *, places: Sequence[int] | None = None, by: str | None = None, reason: str | None = None
+        self, run_id: RunId, *, groups: Places = None, by: str | None = None, reason: str | None = None
     ) -> tuple[ConsolidationGroup, ...]:
-        """Decide against groups that a held run proposes, by their numbers or all, and return the run's groups.
+        """Decide against groups that a held run proposes, and return the run's groups.
 
         Raises MemoryNotFoundError, MemoryInputError.
         """
-        return await self._decided(run_id, GroupState.DISMISSED, places, by, reason)
+        return await self._decided(run_id, GroupState.DISMISSED, groups, by, reason)
 
-    async def dismiss(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> Run:
-        """Decide against a held run: it removes nothing more. Raises MemoryNotFoundError, MemoryInputError."""
+    @operation(f"POST {_ONE}/dismiss", Verb.MAINTAIN, confirms=True, shows=RunInfo, tool="dismiss_maintenance_run")
+    async def dismiss(self, run_id: RunId, *, by: str | None = None, reason: str | None = None) -> Run:
+        """Decide against a held run: it removes nothing more. The agent's next run looks again.
+
+        Raises MemoryNotFoundError, MemoryInputError.
+        """
         run = await self.get(run_id)
         note = done_by(by, "runs.dismiss", run.run_id, reason=reason)
-        return await self._resources.run(self._ledger.runs.dismiss, self._company, run_id, by=note.actor, note=note)
+        return await self._ask(self._ledger.runs.dismiss, run_id, by=note.actor, note=note)
 
+    @operation("GET /maintenance", Verb.READ, under="is_paused")
     async def is_paused(self) -> bool:
         """Return whether the maintenance of the whole company is paused."""
-        return await self._resources.run(self._ledger.companies.paused, self._company)
+        return await self._ask(self._ledger.companies.paused)
 
+    @operation("POST /maintenance/pause", Verb.MAINTAIN)
     async def pause_all(self, *, by: str | None = None, reason: str | None = None) -> None:
         """Stop all maintenance of the company now; storing and searching go on."""
-        await self._resources.run(self._ledger.companies.pause, self._company)
-        await self._note(by, "maintenance.pause", self._company, reason)
+        await self._ask(self._ledger.companies.pause)
+        await self._resources.note_given(by, "maintenance.pause", self._company, reason=reason)
 
+    @operation("POST /maintenance/resume", Verb.MAINTAIN)
     async def resume_all(self, *, by: str | None = None, reason: str | None = None) -> None:
         """Let the company's maintenance go on, and dispatch what waits."""
         ledger, company = self._ledger, self._company
@@ -321,7 +405,7 @@ class RunOperations:
             return ledger.work.take_due(company=company, limit=DISPATCHED_ON_RESUME)
 
         items = await self._resources.run(resumed)
-        await self._note(by, "maintenance.resume", company, reason)
+        await self._resources.note_given(by, "maintenance.resume", company, reason=reason)
         await self._resources.dispatch(items)
 
     async def _released(
@@ -331,9 +415,7 @@ class RunOperations:
         for run in held:
             note, problem = done_by(by, "runs.release", run.run_id, reason=reason), None
             try:
-                items.append(
-                    await self._resources.run(self._ledger.runs.approve_held, self._company, run.run_id, note=note)
-                )
+                items.append(await self._ask(self._ledger.runs.approve_held, run.run_id, note=note))
             except MemoryInputError as error:
                 # Its agent is at work, or somebody has decided about it meanwhile: the others are released.
                 if not skips:
@@ -360,13 +442,9 @@ class RunOperations:
             return ledger.runs.decide_groups(self._company, run_id, state, by=note.actor, places=wanted, note=note)
 
         item = await self._resources.run(decided)
-        groups = await self._resources.run(ledger.consolidation_groups.of_run, self._company, run_id)
+        groups = await self._ask(ledger.consolidation_groups.of_run, run_id)
         await self._resources.dispatch([item])
         return tuple(groups)
-
-    async def _note(self, by: str | None, action: str, subject: str, reason: str | None) -> None:
-        if by is not None or reason is not None:
-            await self._resources.note(by, action, subject, reason=reason)
 
 
 def planned_removals(run: Run) -> dict[str, Any]:

@@ -1,18 +1,24 @@
 """Skills of the organisation, learned from the agents' tasks, and the evolver's cycles."""
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+from pydantic import Field
 
 from memcore.approvals import visible
 from memcore.client.results import JobReceipt
 from memcore.errors import MemoryNotFoundError
+from memcore.ledger.access.keys import Verb
+from memcore.ledger.learning.skill_cycles import MAX_PAGE as MOST_CYCLES
 from memcore.ledger.learning.skill_cycles import Cycle, CycleOrigin
+from memcore.ledger.learning.skills import MAX_PAGE as MOST_SKILLS
 from memcore.ledger.learning.skills import Applications, Skill, SkillState
 from memcore.ledger.work_items import WorkState
 from memcore.models.approval import Approval
-from memcore.models.base import Frozen
+from memcore.models.base import Frozen, View
 from memcore.models.memory import BoundedTime
 from memcore.procedural.records import LessonText
-from memcore.service.resources import ServiceResources
+from memcore.service.operation import JobAccepted, operation
+from memcore.service.resources import CompanyPart
 
 
 class SkillInfo(Frozen):
@@ -82,7 +88,7 @@ class SkillDetail(Frozen):
     lesson: LessonText
 
 
-class CycleInfo(Frozen):
+class CycleInfo(View):
     """A cycle of the evolver as an API shows it: without the lease of its worker.
 
     Attributes:
@@ -99,42 +105,41 @@ class CycleInfo(Frozen):
     finished_at: BoundedTime | None
     report: dict[str, Any] | None
 
-    @classmethod
-    def of(cls, cycle: Cycle) -> Self:
-        """Return what is shown of a cycle."""
-        return cls(**{name: getattr(cycle, name) for name in cls.model_fields})
 
-
-class SkillOperations:
+class SkillOperations(CompanyPart):
     """Reads a company's skills and cycles. Every call raises MemoryConnectionError."""
 
-    def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
-        self._ledger = resources.ledger
-        self._company = resources.company
-
-    async def list(self, *, state: SkillState | None = None, limit: int = 20) -> tuple[SkillInfo, ...]:
-        """Return skills, newest first, with who approved each and how often it helped."""
+    @operation("GET /skills", Verb.READ, under="skills")
+    async def list(
+        self, *, state: SkillState | None = None, limit: Annotated[int, Field(ge=1, le=MOST_SKILLS)] = 20
+    ) -> tuple[SkillInfo, ...]:
+        """Return the organisation's skills, newest first: state, who approved each, and how often it helped."""
         return await self._resources.run(self._page, state, limit)
 
+    @operation("GET /skills/{skill_id}", Verb.READ)
     async def get(self, skill_id: str) -> SkillDetail:
-        """Return one skill whole, by its id or any under which it was published. Raises MemoryNotFoundError."""
+        """Return one skill whole, by its id or any under which it was published: its text, and what it replaced.
+
+        Raises MemoryNotFoundError.
+        """
         return await self._resources.run(self._detail, skill_id)
 
+    @operation("POST /skill-cycles", Verb.MAINTAIN, status=202, shows=JobAccepted)
     async def evolve(self) -> JobReceipt:
-        """Ask for a cycle of the evolver now, beside its schedule; the job's id is the cycle's."""
+        """Run the skill evolver now, beside its schedule; its proposals wait for a person."""
         return await self._resources.client.evolve_now()
 
     async def cycle(self, cycle_id: str) -> Cycle:
         """Return a cycle. Raises MemoryNotFoundError."""
-        cycle = await self._resources.run(self._ledger.skill_cycles.get, self._company, cycle_id)
+        cycle = await self._ask(self._ledger.skill_cycles.get, cycle_id)
         if cycle is None:
             raise MemoryNotFoundError("cycle_id: names no cycle; see `memtend skills cycles`")
         return cycle
 
-    async def cycles(self, *, limit: int = 20) -> tuple[Cycle, ...]:
-        """Return the evolver's cycles, newest first."""
-        return await self._resources.run(self._ledger.skill_cycles.page, self._company, limit=limit)
+    @operation("GET /skill-cycles", Verb.READ, shows=CycleInfo, under="cycles")
+    async def cycles(self, *, limit: Annotated[int, Field(ge=1, le=MOST_CYCLES)] = 20) -> tuple[Cycle, ...]:
+        """Return the evolver's cycles, newest first: time, window, results, and what a person must check."""
+        return await self._ask(self._ledger.skill_cycles.page, limit=limit)
 
     def _page(self, state: SkillState | None, limit: int) -> tuple[SkillInfo, ...]:
         ledger, company = self._ledger, self._company

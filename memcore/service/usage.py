@@ -10,7 +10,7 @@ from memcore.llm.check import ModelCheck, check_model
 from memcore.llm.protocol import NOTES_PURPOSE
 from memcore.models.base import Frozen
 from memcore.records import SearchNotes, Where
-from memcore.service.resources import ServiceResources
+from memcore.service.resources import CompanyPart, ServiceResources, check_page
 
 #: Most days of one report.
 MAX_DAYS = 3_660
@@ -84,13 +84,8 @@ class ModelOperations:
         return found
 
 
-class UsageOperations:
+class UsageOperations(CompanyPart):
     """Reads the account of language models and the audit. Every call raises MemoryConnectionError."""
-
-    def __init__(self, resources: ServiceResources) -> None:
-        self._resources = resources
-        self._ledger = resources.ledger
-        self._company = resources.company
 
     async def usage(
         self, by: str = UsageBy.AGENT.value, *, days: int = 7, agent_id: str | None = None
@@ -112,13 +107,13 @@ class UsageOperations:
         Raises MemoryInputError, MemoryConfigError.
         """
         since, today = self._period(UsageBy.PURPOSE, days + 1)
-        first = await self._resources.run(self._ledger.usage.first_day, self._company, agent_id=agent_id)
+        first = await self._ask(self._ledger.usage.first_day, agent_id=agent_id)
         known = 0 if first is None else max(0, (today - max(since, first)).days)
         rows = tuple[UsageRow, ...]()
         if known:
             until = today - timedelta(days=1)
-            rows = await self._resources.run(
-                self._ledger.usage.report, self._company, UsageBy.PURPOSE, since=since, until=until, agent_id=agent_id
+            rows = await self._ask(
+                self._ledger.usage.report, UsageBy.PURPOSE, since=since, until=until, agent_id=agent_id
             )
         ahead = FORECAST_DAYS / max(1, known)
         return UsageForecast(
@@ -177,11 +172,8 @@ class UsageOperations:
 
         An actor is named with or without ``person:`` or ``agent:`` before the name. Raises MemoryInputError.
         """
-        if not 1 <= limit <= MOST_LINES:
-            raise MemoryInputError("limit", f"must be 1 to {MOST_LINES}")
-        return await self._resources.run(
-            self._ledger.audit.page, self._company, actor=actor, action=action, before=before, limit=limit
-        )
+        check_page(limit, MOST_LINES)
+        return await self._ask(self._ledger.audit.page, actor=actor, action=action, before=before, limit=limit)
 
     def _period(self, by: str, days: int) -> tuple[date, date]:
         if by not in set(UsageBy):

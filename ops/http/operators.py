@@ -1,37 +1,26 @@
 """What the operators' routes share: who may, who confirms what, and what is shown of runs and checkpoints."""
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 from pydantic import AfterValidator
 
-from memcore.finetune.preflight import PreflightCheck, PreflightResult
-from memcore.finetune.sizing import Sizes
 from memcore.ledger.access.keys import Verb
-from memcore.ledger.collections import Checkpoint, CollectionPointer, CollectionUse, Verdict
-from memcore.ledger.finetune_runs import FineTuneRun
 from memcore.ledger.organization.audit import Confirmation, Confirmed
 from memcore.ledger.runs import Run
 from memcore.models.approval import Name as PersonName
 from memcore.models.approval import Reason
 from memcore.models.base import Frozen
-from memcore.models.finetune import FineTuneStage
-from memcore.models.memory import MAX_KEY_CHARS, BoundedTime
+from memcore.models.memory import MAX_KEY_CHARS
+from memcore.service.operation import said
 from memcore.service.runs import found_run
 from ops.http.access import NO_KEY, Caller, CurrentCaller, agent_for
 from ops.http.context import Service
 
-
-def _said(value: str) -> str:
-    if not value.strip() or "\0" in value:
-        raise ValueError("must not be blank, and have no NUL character")
-    return value
-
-
 #: An id in a path, and a name or an id in a query.
-PathId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS), AfterValidator(_said)]
-Named = Annotated[str, Query(min_length=1, max_length=MAX_KEY_CHARS), AfterValidator(_said)]
+PathId = Annotated[str, Path(min_length=1, max_length=MAX_KEY_CHARS), AfterValidator(said)]
+Named = Annotated[str, Query(min_length=1, max_length=MAX_KEY_CHARS), AfterValidator(said)]
 
 
 def company_wide(verb: Verb) -> Any:
@@ -112,160 +101,3 @@ class AdminBody(ConfirmBody):
         """Return the confirmation of a caller."""
         actor = self.actor if caller.key_id == NO_KEY and self.actor is not None else caller.name
         return Confirmation(actor=actor, confirm=self.confirm, reason=self.reason)
-
-
-class DeployBody(AdminBody):
-    """A confirmation of a deployment.
-
-    Attributes:
-        force: also a checkpoint that the gate rejected.
-    """
-
-    force: bool = False
-
-
-class JobAccepted(Frozen):
-    """A job that the broker holds.
-
-    Attributes:
-        run_id: the run, or the cycle, that the job carries out.
-    """
-
-    run_id: str
-
-
-class FineTuneRunView(Frozen):
-    """A fine-tune run: without the machine and the lease of its worker.
-
-    Attributes:
-        progress: of the stage in work, 0 to 1; None while none is reported.
-        error: why it failed, or was cancelled.
-        waits_for_a_worker: whether no worker has claimed it.
-        plan: what it is to do.
-    """
-
-    run_id: str
-    stage: FineTuneStage
-    progress: float | None
-    error: str | None
-    stages_completed: tuple[FineTuneStage, ...]
-    waits_for_a_worker: bool
-    cancel_requested_at: BoundedTime | None
-    started_at: BoundedTime
-    updated_at: BoundedTime
-    completed_at: BoundedTime | None
-    duration_seconds: float | None
-    plan: dict[str, Any]
-
-    @classmethod
-    def of(cls, run: FineTuneRun) -> Self:
-        """Return what is shown of a run."""
-        made = {
-            "error": run.reason,
-            "waits_for_a_worker": not run.stage.is_end and run.token is None,
-            "completed_at": run.finished_at,
-            "duration_seconds": None if run.duration is None else run.duration.total_seconds(),
-        }
-        return cls(**{name: getattr(run, name) for name in cls.model_fields if name not in made}, **made)
-
-
-class FineTuneRuns(Frozen):
-    """A page of runs, newest first, and how many there are in all."""
-
-    items: tuple[FineTuneRunView, ...]
-    total: int
-
-
-class CheckpointView(Frozen):
-    """A checkpoint: without its place on a disk.
-
-    Attributes:
-        verdict: what the gate says of it.
-        reason: why.
-        report: the gate's figures, without texts.
-        use: whether it serves, is being filled, or is kept for going back.
-    """
-
-    checkpoint_id: str
-    run_id: str
-    kind: str
-    base_model: str
-    dims: int
-    sha256: str
-    size_bytes: int
-    doc_count: int
-    report: dict[str, Any]
-    verdict: Verdict
-    reason: str
-    created_at: BoundedTime
-    use: CollectionUse | None
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint, pointer: CollectionPointer | None = None) -> Self:
-        """Return what is shown of a checkpoint."""
-        shown = {name: getattr(checkpoint, name) for name in cls.model_fields if name != "use"}
-        return cls(**shown, use=None if pointer is None else pointer.use_of(checkpoint))
-
-
-class Checkpoints(Frozen):
-    """A page of checkpoints, newest first, and how many there are in all."""
-
-    items: tuple[CheckpointView, ...]
-    total: int
-
-
-class ServingView(Frozen):
-    """What serves a company, and what is being filled or kept.
-
-    Attributes:
-        current: the collection that is searched; ``current_checkpoint_id`` is of the checkpoint that filled it.
-        target: the collection that is being filled to become the current one.
-        previous: the collection that is kept for going back.
-        phase: how far the switch is; None where none is under way.
-    """
-
-    version: int
-    current: str
-    current_checkpoint_id: str | None
-    target: str | None
-    target_checkpoint_id: str | None
-    previous: str | None
-    phase: str | None
-
-    @classmethod
-    def of(cls, pointer: CollectionPointer) -> Self:
-        """Return what is shown of a pointer."""
-        target, previous = pointer.target, pointer.previous
-        return cls(
-            version=pointer.version,
-            current=pointer.current.name,
-            current_checkpoint_id=pointer.current.checkpoint_id,
-            target=None if target is None else target.name,
-            target_checkpoint_id=None if target is None else target.checkpoint_id,
-            previous=None if previous is None else previous.name,
-            phase=None if pointer.phase is None else str(pointer.phase),
-        )
-
-
-class Cancelled(Frozen):
-    """The run that was cancelled; None when none was active."""
-
-    cancelled_run_id: str | None
-
-
-class PreflightView(Frozen):
-    """All checks of a plan, and what a measured step promises.
-
-    Attributes:
-        can_proceed: whether no check failed.
-    """
-
-    checks: tuple[PreflightCheck, ...]
-    recommended_batch_size: int | None
-    estimates: tuple[Sizes, ...]
-    can_proceed: bool
-
-    @classmethod
-    def of(cls, result: PreflightResult) -> Self:
-        """Return what is shown of a preflight."""
-        return cls(**{name: getattr(result, name) for name in cls.model_fields})

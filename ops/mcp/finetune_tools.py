@@ -9,6 +9,7 @@ from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import ValidatedModel
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import Key
+from memcore.service.finetune_views import CheckpointView, FineTuneRuns, FineTuneRunView, ServingView
 from ops.mcp.operator_tools import Done, Facts, NoArguments, ToolList
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ async def run_preflight(service: "MemoryService", plan: FineTunePlan) -> Facts:
 @TOOLS.plain("admin")
 async def list_runs(service: "MemoryService", asked: PageArguments) -> Facts:
     """List fine-tune runs, newest first."""
-    found, total = await service.finetune.list_runs(limit=asked.limit, offset=asked.offset)
-    return {"items": [_run_facts(run) for run in found], "total": total}
+    found = await service.finetune.list_runs(limit=asked.limit, offset=asked.offset)
+    return FineTuneRuns.of(found).model_dump(mode="json")
 
 
 @TOOLS.plain("admin")
@@ -94,8 +95,6 @@ async def get_active_embedder(service: "MemoryService", _asked: NoArguments) -> 
 async def rollback_checkpoint(service: "MemoryService", asked: CheckpointArguments, confirmation: Confirmation) -> Done:
     """Begin to switch back to what served before; the id must be that of what is kept."""
     pointer = await service.finetune.rollback_checkpoint(asked.checkpoint_id, confirmation)
-    from ops.http.operators import ServingView  # noqa: PLC0415  # see _run_facts
-
     return Done(facts=ServingView.of(pointer).model_dump(mode="json"), target_id=asked.checkpoint_id)
 
 
@@ -103,13 +102,8 @@ async def rollback_checkpoint(service: "MemoryService", asked: CheckpointArgumen
 async def delete_checkpoint(service: "MemoryService", asked: CheckpointArguments, confirmation: Confirmation) -> Done:
     """Delete a checkpoint and its files; refused for one that serves, is filled, or is kept."""
     gone = await service.finetune.delete_checkpoint(asked.checkpoint_id, confirmation)
-    from ops.http.operators import CheckpointView  # noqa: PLC0415  # see _run_facts
-
     return Done(facts=CheckpointView.of(gone).model_dump(mode="json"), target_id=gone.checkpoint_id)
 
 
 def _run_facts(run: FineTuneRun) -> Facts:
-    # FastAPI takes half a second to import, and a host waits for the first answer over stdio.
-    from ops.http.operators import FineTuneRunView  # noqa: PLC0415  # see above
-
     return FineTuneRunView.of(run).model_dump(mode="json")

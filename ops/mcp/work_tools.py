@@ -1,18 +1,17 @@
 """Operator tools of work that waits for a person: maintenance runs, approvals, dead letters."""
 
-from asyncio import to_thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.work_items import WorkState
-from memcore.models.approval import Approval, ApprovalState, Decision
 from memcore.models.base import ValidatedModel
-from memcore.models.memory import AgentId, Key, StoredKey
-from memcore.service.approvals import ApprovalDetail, ApprovalInfo
-from memcore.service.dead_letters import DeadLetterInfo
-from memcore.service.runs import RunInfo
+from memcore.models.memory import AgentId, Key
+from memcore.service.approvals import ApprovalOperations
+from memcore.service.dead_letters import DeadLetterOperations
+from memcore.service.runs import RunInfo, RunOperations
+from ops.mcp.declared import tools_of
 from ops.mcp.operator_tools import Done, Facts, ToolList
 
 if TYPE_CHECKING:
@@ -24,7 +23,10 @@ _MAX_ROWS, _ROWS, _MAX_JOBS = 100, 20, 100
 #: Groups of a held run's plan that are shown.
 _GROUPS = 10
 
-TOOLS = ToolList()
+
+_DECLARED = (("runs", RunOperations), ("approvals", ApprovalOperations), ("dead_letters", DeadLetterOperations))
+
+TOOLS = ToolList(tool for part, kind in _DECLARED for tool in tools_of(part, kind))
 
 _Limit = Annotated[int, Field(ge=1, le=_MAX_ROWS, description="Most rows, newest first.")]
 
@@ -43,37 +45,10 @@ class RunArguments(ValidatedModel):
     run_id: Key = Field(description="A run's id, from list_maintenance_runs.")
 
 
-class ReleaseArguments(RunArguments):
-    """Names a held run, and the plan that was read."""
-
-    plan: StoredKey | None = Field(
-        default=None, description="The plan's version, from show_maintenance_run; another plan is refused."
-    )
-
-
 class PlanArguments(ValidatedModel):
     """Names an agent."""
 
     agent_id: AgentId = Field(description="The agent whose maintenance is planned.")
-
-
-class ApprovalsArguments(ValidatedModel):
-    """Which proposals."""
-
-    state: ApprovalState | None = Field(default=None, description="Only those of this state; pending ones wait.")
-    limit: _Limit = _ROWS
-
-
-class ApprovalArguments(ValidatedModel):
-    """Names a proposal."""
-
-    approval_id: Key = Field(description="An approval's id, from list_approvals.")
-
-
-class LettersArguments(ValidatedModel):
-    """How many dead letters."""
-
-    limit: _Limit = _ROWS
 
 
 class ReplayArguments(ValidatedModel):
@@ -116,69 +91,8 @@ async def undo_maintenance_run(service: "MemoryService", asked: RunArguments, co
     return Done(facts={"undo_run_id": receipt.job_id}, target_id=asked.run_id)
 
 
-@TOOLS.destructive("maintain")
-async def release_maintenance_run(
-    service: "MemoryService", asked: ReleaseArguments, confirmation: Confirmation
-) -> Done:
-    """Let a held run do what its plan showed; see show_maintenance_run first."""
-    released = await service.runs.release(
-        asked.run_id, plan=asked.plan, by=confirmation.actor, reason=confirmation.reason
-    )
-    return Done(facts=released.model_dump(mode="json"), target_id=asked.run_id)
-
-
-@TOOLS.destructive("maintain")
-async def dismiss_maintenance_run(service: "MemoryService", asked: RunArguments, confirmation: Confirmation) -> Done:
-    """Decide against a held run: it removes nothing more."""
-    run = await service.runs.dismiss(asked.run_id, by=confirmation.actor, reason=confirmation.reason)
-    return Done(facts=RunInfo.of(run).model_dump(mode="json"), target_id=asked.run_id)
-
-
-@TOOLS.plain("read")
-async def list_approvals(service: "MemoryService", asked: ApprovalsArguments) -> Facts:
-    """List proposals that wait for a person, and decided ones, newest first."""
-    found = await service.approvals.list(state=asked.state, limit=asked.limit)
-    return {"items": [ApprovalInfo.of(each).model_dump(mode="json") for each in found]}
-
-
-@TOOLS.plain("read")
-async def show_approval(service: "MemoryService", asked: ApprovalArguments) -> Facts:
-    """Show a proposal: its text, who proposed it, and what it changes."""
-    found = await to_thread(ApprovalDetail.of, await service.approvals.get(asked.approval_id))
-    return found.model_dump(mode="json")
-
-
-@TOOLS.destructive("approve")
-async def approve_proposal(service: "MemoryService", asked: ApprovalArguments, confirmation: Confirmation) -> Done:
-    """Approve a proposal and carry it out; a person must have read it."""
-    return _decided(await service.approvals.approve(asked.approval_id, _decision(confirmation)))
-
-
-@TOOLS.destructive("approve")
-async def reject_proposal(service: "MemoryService", asked: ApprovalArguments, confirmation: Confirmation) -> Done:
-    """Reject a proposal: nothing is published."""
-    return _decided(await service.approvals.reject(asked.approval_id, _decision(confirmation)))
-
-
-@TOOLS.plain("admin")
-async def list_dead_letters(service: "MemoryService", asked: LettersArguments) -> Facts:
-    """List jobs that were given up, newest first, and why; without the memories in them."""
-    found = await service.dead_letters.list(limit=asked.limit)
-    items = [DeadLetterInfo.of(letter).model_dump(mode="json") for letter in found]
-    return {"items": items, "total": await service.dead_letters.count()}
-
-
 @TOOLS.destructive("admin")
 async def replay_dead_letters(service: "MemoryService", asked: ReplayArguments, confirmation: Confirmation) -> Done:
     """Send given-up jobs again under their ids, once the cause is fixed."""
     sent = await service.dead_letters.replay(asked.job_ids, by=confirmation.actor, reason=confirmation.reason)
     return Done(facts={"replayed": sent}, target_id=", ".join(asked.job_ids) if sent else None)
-
-
-def _decision(confirmation: Confirmation) -> Decision:
-    return Decision(by=confirmation.actor, reason=confirmation.reason)
-
-
-def _decided(approval: Approval) -> Done:
-    # The decision itself has written the audit's line.
-    return Done(facts=ApprovalInfo.of(approval).model_dump(mode="json"), target_id=approval.approval_id)

@@ -39,6 +39,7 @@ TESTS = {
         "tests/unit/retrieval/strategies/test_answering.py", "tests/unit/memory_face/test_ask.py",
         "tests/unit/remote/test_requests.py", "tests/unit/llm/test_grounding.py",
     ),
+    "declared": ("tests/unit/http/test_declared.py",),
     "languages": ("tests/unit/embedding", "tests/unit/backends", "tests/integration/reindex"),
     "evidence": (
         "tests/unit/backends/test_evidence.py", "tests/unit/backends/test_neighbours.py",

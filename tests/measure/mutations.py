@@ -19,6 +19,14 @@ def _of(area: str, *pairs: tuple[str, str]) -> Iterator[Mutant]:
 
 MUTANTS: tuple[Mutant, ...] = (
     *_of(
+        "declared",
+        ("dependencies=None if has_agent else [company_wide(declared.verb)],", "dependencies=None,"),
+        ('if declared.confirms or {"confirmation", "decision"} & {*offered.said}:', "if False:"),
+        ("takes[each] = Annotated[Any, Depends(finders[each](declared.verb))]", "pass"),
+        ('if "agent_id" in defaults and "agent_id" not in in_path:', "if False:"),
+        ("given |= {each: _SAID[each](caller, body) for each in offered.said}", "pass"),
+    ),
+    *_of(
         "model servers",
         ("if body == plain:", "if True:"),
         ("if trial.learnt != known:", "if False:"),

@@ -17,7 +17,7 @@ from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import work_items
 from memcore.ledger.webhooks.outbox import ENABLED, announce, deliver_to
 from memcore.ledger.webhooks.tables import deliveries, endpoints
-from memcore.models.base import Frozen, naming_fields
+from memcore.models.base import Frozen, View, naming_fields
 from memcore.models.memory import BoundedTime
 from memcore.models.webhook import SUBSCRIBABLE, EventNotice, WebhookEventType
 
@@ -40,24 +40,29 @@ class EndpointState(StrEnum):
     DISABLED = "disabled"
 
 
-class WebhookEndpoint(Frozen):
-    """An endpoint as people see it: never its secret.
+class WebhookView(View):
+    """A webhook, without its secret.
 
     Attributes:
         events: what it is told of.
-        reason: why it is disabled.
-        failing_since: since when no delivery has succeeded; None while the last one did.
+        reason: why it is disabled, where no person did it.
+        failing_since: since when no delivery has succeeded; null while the last one did.
     """
 
-    company: str
     name: str
     url: str = Field(repr=False)
     events: tuple[WebhookEventType, ...]
     state: EndpointState
-    reason: str | None = None
-    failing_since: BoundedTime | None = None
+    reason: str | None
+    failing_since: BoundedTime | None
     created_at: BoundedTime
     changed_at: BoundedTime
+
+
+class WebhookEndpoint(WebhookView):
+    """An endpoint as people see it: never its secret."""
+
+    company: str
 
 
 class NewWebhookEndpoint(Frozen):

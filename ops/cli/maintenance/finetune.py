@@ -207,9 +207,7 @@ def deploy(
     wait: _Wait = True,
 ) -> None:
     """Fill a new collection with a checkpoint's vectors, then switch to it; reads and writes continue meanwhile."""
-    command.run(
-        lambda service: service.finetune.deploy_checkpoint(checkpoint_id, person.confirmation(), is_forced=force)
-    )
+    command.run(lambda service: service.finetune.deploy_checkpoint(checkpoint_id, person.confirmation(), force=force))
     _show_switch(command, wait=wait)
 
 

@@ -13,7 +13,7 @@ from memcore.ledger.consolidation_groups import ConsolidationGroup
 from memcore.ledger.runs import Run, RunStep
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.proposals import ShownGroup
-from memcore.service.runs import Release, found_run, planned_removals
+from memcore.service.runs import GroupInfo, Release, found_run, planned_removals
 from ops.cli.console import cell, say, show_json, warn
 from ops.cli.session import Command, Commands, JsonCommand, await_run
 
@@ -176,7 +176,8 @@ def _show_text(sign: str, memory_id: str | None, text: str | None, at: datetime 
 @app.command("adopt")
 def adopt(command: JsonCommand, run_id: RunArgument, group: Groups = None, by: By = None) -> None:
     """Adopt groups that a held run proposes: a worker replaces their memories, if they are still as shown."""
-    _show_decided(command, command.run(lambda service: service.runs.adopt(run_id, places=group, by=by)))
+    places = tuple(group) if group else None
+    _show_decided(command, command.run(lambda service: service.runs.adopt(run_id, groups=places, by=by)))
 
 
 @app.command("dismiss")
@@ -187,15 +188,14 @@ def dismiss(command: JsonCommand, run_id: RunArgument, group: Groups = None, by:
     """
     with command.service() as (service, runner):
         if group:
-            _show_decided(command, runner.run(service.runs.dismiss_groups(run_id, places=group, by=by)))
+            _show_decided(command, runner.run(service.runs.dismiss_groups(run_id, groups=tuple(group), by=by)))
             return
         run = runner.run(service.runs.dismiss(run_id, by=by))
     command.show_facts({"run_id": run.run_id, "agent_id": run.agent_id, "state": str(run.state), "reason": run.reason})
 
 
 def _show_decided(command: JsonCommand, groups: Sequence[ConsolidationGroup]) -> None:
-    rows = [{"group": each.place, "state": str(each.state), "memories": len(each.source_ids)} for each in groups]
-    command.show_rows(rows, "group", "state", "memories")
+    command.show_rows(map(GroupInfo.of, groups), "group", "state", "memories")
 
 
 def _ask(command: JsonCommand, held: Sequence[Run]) -> None:

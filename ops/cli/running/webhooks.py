@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
-from memcore.errors import MemoryInputError
 from memcore.ledger.webhooks.endpoints import NewWebhookEndpoint, WebhookEndpoint
 from memcore.ledger.work_items import OPEN_STATES, WorkState
-from memcore.models.webhook import SUBSCRIBABLE
+from memcore.models.webhook import SUBSCRIBABLE, WebhookEventType
 from memcore.service.service import MemoryService
 from memcore.service.webhooks import DeliveryInfo
 from ops.cli.console import say, show_json
@@ -36,7 +35,8 @@ def add(
     name: Annotated[str | None, typer.Option(help="What it is called; the name of its host when left out.")] = None,
 ) -> None:
     """Add a webhook and print the secret that verifies what it gets. The secret is shown once."""
-    _show_secret(command, command.run(lambda service: service.webhooks.add(url, event, name=name, by=by)))
+    events = cast("tuple[WebhookEventType, ...]", tuple(event))
+    _show_secret(command, command.run(lambda service: service.webhooks.add(url, events, name=name, by=by)))
 
 
 @app.command("list")
@@ -64,7 +64,7 @@ def deliveries(
 ) -> None:
     """Show deliveries, newest first: what was answered, and when one that failed is tried again."""
     state = WorkState.FAILED if failed else None
-    found = command.run(lambda service: service.webhooks.deliveries(name=webhook, state=state, limit=limit))
+    found = command.run(lambda service: service.webhooks.deliveries(webhook=webhook, state=state, limit=limit))
     command.show_rows(found, *_DELIVERY)
 
 
@@ -77,14 +77,9 @@ def replay(
     webhook: Annotated[str | None, typer.Option(help="With --failed: of this webhook alone.")] = None,
 ) -> None:
     """Send deliveries again, under the same webhook-id: a receiver that has handled one can tell."""
-    if (delivery_id is None) != failed:
-        raise MemoryInputError("delivery_id", "name a delivery, or say --failed")
-    with command.service() as (service, runner):
-        if delivery_id is None:
-            sent = runner.run(service.webhooks.replay_failed(name=webhook, by=by))
-        else:
-            runner.run(service.webhooks.replay(delivery_id, by=by))
-            sent = 1
+    sent = command.run(
+        lambda service: service.webhooks.replay_these(delivery_id=delivery_id, failed=failed, webhook=webhook, by=by)
+    )
     command.show_facts({"replayed": sent})
 
 

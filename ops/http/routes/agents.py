@@ -1,21 +1,21 @@
 """Agents: who is known, their settings, the pause of their maintenance, their lessons, their ends."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import StrictInt
 
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.agents import Agent
 from memcore.models.base import Frozen
 from memcore.models.memory import MAX_KEY_CHARS, ConsolidationInterval, MemoryCategory, MemoryLevel
-from memcore.models.memory_changes import ForgetReceipt
-from memcore.service.agents import LessonInfo
-from ops.http.access import CurrentCaller, ReadAgent, WriteAgent
+from memcore.service.agents import AgentOperations
+from ops.http.access import CurrentCaller
 from ops.http.context import Service
-from ops.http.operators import AdminAgent, ConfirmBody, JobAccepted, MaintainAgent, PathId, ReasonBody
+from ops.http.declared import router_of
+from ops.http.operators import AdminAgent
 
-router = APIRouter(prefix="/v1/agents", tags=["agents"])
+router = router_of("agents", AgentOperations)
 
 
 class AgentBody(Frozen):
@@ -54,13 +54,7 @@ class AgentPage(Frozen):
     next: str | None
 
 
-class Lessons(Frozen):
-    """The lessons of an agent's tasks, newest first, without their texts."""
-
-    lessons: tuple[LessonInfo, ...]
-
-
-@router.get("")
+@router.get("/agents")
 async def list_agents(
     caller: CurrentCaller,
     service: Service,
@@ -74,54 +68,13 @@ async def list_agents(
     return AgentPage(agents=found, next=None if is_last else found[-1].agent_id)
 
 
-@router.get("/{agent_id}")
-async def get_agent(agent_id: ReadAgent, service: Service) -> Agent:
-    """Return an agent: its settings, and when its next maintenance is due."""
-    return await service.agents.get(agent_id)
-
-
-@router.put("/{agent_id}")
+@router.put("/agents/{agent_id}")
 async def put_agent(agent_id: AdminAgent, body: AgentBody, service: Service) -> Agent:
     """Register an agent before its first memory, or change its settings."""
     return await service.agents.add(agent_id, body.given())
 
 
-@router.patch("/{agent_id}")
+@router.patch("/agents/{agent_id}")
 async def patch_agent(agent_id: AdminAgent, body: AgentBody, service: Service) -> Agent:
     """Change the settings of an agent that is known."""
     return await service.agents.set(agent_id, body.given())
-
-
-@router.delete("/{agent_id}")
-async def remove(agent_id: AdminAgent, body: ConfirmBody, caller: CurrentCaller, service: Service) -> ForgetReceipt:
-    """Forget all memories of the agent in one run, which can be undone, and take it off the schedule."""
-    return await service.agents.remove(agent_id, body.confirmation(caller))
-
-
-@router.post("/{agent_id}/pause", status_code=204)
-async def pause(agent_id: MaintainAgent, body: ReasonBody, caller: CurrentCaller, service: Service) -> None:
-    """Pause the agent's maintenance: an active run stops before its next removal."""
-    await service.agents.pause(agent_id, by=caller.name, reason=body.reason)
-
-
-@router.post("/{agent_id}/resume", status_code=204)
-async def resume(agent_id: MaintainAgent, body: ReasonBody, caller: CurrentCaller, service: Service) -> None:
-    """Resume the agent's maintenance."""
-    await service.agents.resume(agent_id, by=caller.name, reason=body.reason)
-
-
-@router.get("/{agent_id}/lessons")
-async def lessons(agent_id: ReadAgent, service: Service, limit: Annotated[int, Query(ge=1, le=128)] = 20) -> Lessons:
-    """Return the lessons of the agent's tasks, newest first."""
-    return Lessons(lessons=await service.agents.lessons(agent_id, limit=limit))
-
-
-@router.post("/{agent_id}/ends/{scope}/{ended_id}", status_code=202)
-async def end(
-    agent_id: WriteAgent,
-    scope: Literal["session", "project", "task"],
-    ended_id: PathId,
-    service: Service,
-) -> JobAccepted:
-    """Say that a session, a project or a task has ended: the memories that end with it go, in a run."""
-    return JobAccepted(run_id=(await service.runs.end(scope, agent_id, ended_id)).job_id)

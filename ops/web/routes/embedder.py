@@ -5,9 +5,10 @@ from starlette.responses import Response
 
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.collections import CollectionUse
+from memcore.service.finetune_views import CheckpointView
 from ops.http.access import CurrentCaller
 from ops.http.context import Service
-from ops.http.operators import CheckpointView, company_wide
+from ops.http.operators import company_wide
 from ops.web.forms import Form
 from ops.web.pages import back_to, facts, page
 
@@ -44,7 +45,7 @@ async def embedder(request: Request, service: Service) -> Response:
 async def deploy(caller: CurrentCaller, service: Service, form: Form) -> Response:
     """Begin to fill a collection with a checkpoint; one that the gate rejected only where the form says so."""
     is_forced = form.optional("force") == "yes"
-    await service.finetune.deploy_checkpoint(form.text("checkpoint"), form.confirmation(caller), is_forced=is_forced)
+    await service.finetune.deploy_checkpoint(form.text("checkpoint"), form.confirmation(caller), force=is_forced)
     return back_to("embedder", "deploying")
 
 

@@ -160,14 +160,14 @@ async def dismiss(run: MaintainedRun, caller: CurrentCaller, service: Service, f
 @router.post("/runs/{run_id}/adopt")
 async def adopt(run: MaintainedRun, caller: CurrentCaller, service: Service, form: Form) -> Response:
     """Adopt groups that a held run proposes: those that the form names, or all."""
-    await service.runs.adopt(run.run_id, places=form.places(), **form.decision(caller))
+    await service.runs.adopt(run.run_id, groups=form.places(), **form.decision(caller))
     return back_to(f"runs/{run.run_id}", "adopted")
 
 
 @router.post("/runs/{run_id}/dismiss-groups")
 async def dismiss_groups(run: MaintainedRun, caller: CurrentCaller, service: Service, form: Form) -> Response:
     """Decide against groups that a held run proposes."""
-    await service.runs.dismiss_groups(run.run_id, places=form.places(), **form.decision(caller))
+    await service.runs.dismiss_groups(run.run_id, groups=form.places(), **form.decision(caller))
     return back_to(f"runs/{run.run_id}", "dismissed")
 
 

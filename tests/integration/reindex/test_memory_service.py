@@ -87,7 +87,7 @@ async def test_one_that_the_gate_rejected_takes_a_word_more(
     rejected = registered(world.ledger, world.company, tmp_path / "runs", verdict=Verdict.REJECTED).checkpoint_id
     with pytest.raises(CheckpointConflictError, match="the gate rejected"):
         await service.finetune.deploy_checkpoint(rejected, WORD)
-    await service.finetune.deploy_checkpoint(rejected, WORD, is_forced=True)
+    await service.finetune.deploy_checkpoint(rejected, WORD, force=True)
     (line,) = world.ledger.audit.page(world.company)
     assert (line.action, line.subject) == ("finetune.deploy_forced", rejected)
 

@@ -1,4 +1,4 @@
-"""The archive of an agent: memories that left the store whole; searched, shown, restored."""
+"""The parts of the service whose routes follow from its methods, but for one: the archive takes a query's fields."""
 
 from typing import Annotated
 
@@ -7,12 +7,16 @@ from pydantic import AwareDatetime
 
 from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import MAX_TAGS, MemoryCategory, MemoryQuery
-from memcore.service.archive import ArchivedMemory
-from ops.http.access import CurrentCaller, ReadAgent
+from memcore.service.archive import ArchivedMemory, ArchiveOperations
+from memcore.service.dead_letters import DeadLetterOperations
+from memcore.service.org import OrgOperations
+from memcore.service.skills import SkillOperations
+from memcore.service.webhooks import WebhookOperations
+from ops.http.access import ReadAgent
 from ops.http.context import Service
-from ops.http.operators import JobAccepted, MaintainAgent, PathId, ReasonBody
+from ops.http.declared import router_of
 
-router = APIRouter(prefix="/v1/agents/{agent_id}/archive", tags=["archive"])
+archive = router_of("archive", ArchiveOperations)
 
 
 class ArchivePage(Frozen):
@@ -26,7 +30,7 @@ class ArchivePage(Frozen):
     total: int
 
 
-@router.get("")
+@archive.get("/agents/{agent_id}/archive")
 async def search(
     agent_id: ReadAgent,
     service: Service,
@@ -55,20 +59,10 @@ async def search(
     return ArchivePage(memories=found, total=await service.archive.count(agent_id))
 
 
-@router.get("/{entry_id}")
-async def get(agent_id: ReadAgent, entry_id: PathId, service: Service) -> ArchivedMemory:
-    """Return one archived memory whole, even if it was restored since."""
-    return await service.archive.get(agent_id, entry_id)
-
-
-@router.post("/{entry_id}/restore", status_code=202)
-async def restore(
-    agent_id: MaintainAgent,
-    entry_id: PathId,
-    body: ReasonBody,
-    caller: CurrentCaller,
-    service: Service,
-) -> JobAccepted:
-    """Restore a memory to the store as it was, in a run that can be undone."""
-    receipt = await service.archive.restore(agent_id, entry_id, by=caller.name, reason=body.reason)
-    return JobAccepted(run_id=receipt.job_id)
+router = APIRouter()
+# Included, they would be one route each for who looks at the routes of this module.
+router.routes += archive.routes
+router.routes += router_of("skills", SkillOperations).routes
+router.routes += router_of("org", OrgOperations, tag="organisation").routes
+router.routes += router_of("dead_letters", DeadLetterOperations).routes
+router.routes += router_of("webhooks", WebhookOperations).routes
