@@ -190,6 +190,11 @@ class Writer(Frozen):
     limit: Channel = Channel.PERSON
     usual: Channel = Channel.AGENT
 
+    @property
+    def is_person(self) -> bool:
+        """Whether a person reads: an operator in a process of the installation, or whose key may speak for one."""
+        return (self.usual if self.principal is None else self.limit) in {Channel.PERSON, Channel.OPERATOR}
+
     def may_claim(self, channel: Channel) -> bool:
         """Return whether it may say that something came by a channel."""
         return _CLAIMS.index(channel) >= _CLAIMS.index(self.limit)
@@ -242,3 +247,25 @@ def writing_as(writer: Writer) -> Iterator[None]:
         yield
     finally:
         _WRITER.reset(token)
+
+
+_LEAST: ContextVar[Authority] = ContextVar("memtend_least_authority")
+
+
+@contextmanager
+def showing_least(least: Authority | None) -> Iterator[None]:
+    """Let what the block reads, also in its tasks and threads, leave out what has less; None changes nothing.
+
+    In one place, as the writer: a source of memories that forgot the argument would show what was not asked for.
+    """
+    token = _LEAST.set(least_shown(least or Authority.QUARANTINED))
+    try:
+        yield
+    finally:
+        _LEAST.reset(token)
+
+
+def least_shown(asked: Authority = Authority.REFERENCE) -> Authority:
+    """Return the least authority that is shown here; what is in quarantine to a person alone who asks for it."""
+    least = Authority.QUARANTINED if current_writer().is_person else Authority.REFERENCE
+    return max(asked, least, _LEAST.get(least), key=lambda each: each.rank)

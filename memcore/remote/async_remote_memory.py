@@ -212,6 +212,7 @@ class AsyncRemoteMemory:
         categories: Collection[str] | None = None,
         require_all: bool = False,
         time_zone: str | None = None,
+        min_authority: str | None = None,
     ) -> PreparedMessages:
         """See Memory.prepare."""
         return await self._send(
@@ -222,6 +223,7 @@ class AsyncRemoteMemory:
                 categories=categories,
                 require_all=require_all,
                 time_zone=time_zone,
+                min_authority=min_authority,
             )
         )
 

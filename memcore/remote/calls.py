@@ -167,16 +167,16 @@ def prepare(
     categories: Collection[str] | None,
     require_all: bool = False,
     time_zone: str | None = None,
+    min_authority: str | None = None,
 ) -> Call[PreparedMessages]:
     """Return the request that prepares a prompt."""
     require_prompt(text, token_budget)
-    query = checked_query(None, {"categories": categories, "time_zone": time_zone})
+    query = checked_query(None, {"categories": categories, "time_zone": time_zone, "min_authority": min_authority})
     wanted = None if query.categories is None else sorted(query.categories)
     body = {"text": text, "token_budget": token_budget, "categories": wanted}
     if require_all:
         body["require_all"] = True
-    if query.time_zone is not None:
-        body["time_zone"] = query.time_zone
+    body |= _present({"time_zone": query.time_zone, "min_authority": query.min_authority})
     return Call(method="POST", path=_path(agent_id, "context"), body=body, read=_prepared)
 
 

@@ -5,6 +5,7 @@ from typing import Any, Self
 from memcore.client.results import JobReceipt
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.archive import Archived
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.models.archival import ArchivalMode
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory, MemoryMetadata, MemoryQuery
@@ -68,7 +69,7 @@ class ArchiveOperations:
         """Return archived memories that are out and match: best first by words, newest first without a text."""
         found = await self._resources.run(self._archive.search, self._company, agent_id, query)
         hidden = await self._resources.hidden()
-        return tuple(ArchivedMemory.of(each) for each in found if not hidden.hides_memory(each.record.entry))
+        return tuple(ArchivedMemory.of(each) for each in found if self._is_shown(each, hidden))
 
     async def count(self, agent_id: str) -> int:
         """Return how many of an agent's memories are out."""
@@ -79,10 +80,13 @@ class ArchiveOperations:
     async def get(self, agent_id: str, entry_id: str) -> ArchivedMemory:
         """Return an archived memory by its archival id or the memory's own. Raises MemoryNotFoundError."""
         archived = await self._resources.run(self._archive.find, self._company, agent_id, entry_id)
-        hidden = await self._resources.hidden()
-        if archived is None or hidden.hides_memory(archived.record.entry):
+        if archived is None or not self._is_shown(archived, await self._resources.hidden()):
             raise MemoryNotFoundError("entry_id: names nothing in this agent's archive; see `memtend archive list`")
         return ArchivedMemory.of(archived)
+
+    def _is_shown(self, archived: Archived, hidden: Hidden) -> bool:
+        entry = archived.record.entry
+        return not hidden.hides_memory(entry) and entry.is_shown(self._resources.policy.memory.origins.authority)
 
     async def restore(
         self, agent_id: str, entry_id: str, *, by: str | None = None, reason: str | None = None
