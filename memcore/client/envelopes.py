@@ -105,7 +105,7 @@ class ImportRecord(MemoryStoreRequest):
 
     Attributes:
         id: the id that it had where it comes from, by which others of the file may name it in ``supersedes``.
-        origin: by which channels it came there; what the writer may not claim becomes an import's too.
+        origin: by which channels it came there; one that the writer may not claim is refused.
     """
 
     added: ClassVar = MemoryStoreRequest.added | {"origin"}

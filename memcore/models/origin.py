@@ -208,13 +208,18 @@ class Writer(Frozen):
         return OWN if claimed is Channel.AGENT and self.principal is None else _direct(claimed, self.principal)
 
     def imported(self, given: Origin | None) -> Origin:
-        """Return the origin of what it loads in bulk: its own where none is given.
+        """Return the origin of what it loads in bulk: its own where none is given, else the given one and its key.
 
-        A given one is kept where it may claim all of it, else it is an import's too.
+        Raises MemoryChannelError, naming ``origin``, for one that has a channel above its limit.
         """
         if given is None:
             return self.origin()
-        return given if all(map(self.may_claim, given.channels)) else Origin.of((given, self.origin(Channel.IMPORT)))
+        for channel in given.channels:
+            if not self.may_claim(channel):
+                raise MemoryChannelError(channel.value, limit=self.limit.value, field="origin")
+        if self.principal is None:
+            return given
+        return Origin(channels=given.channels, principals=(*given.principals, self.principal))
 
 
 @lru_cache(maxsize=10_000)

@@ -70,6 +70,21 @@ def test_a_key_claims_nothing_above_its_channel(stack: StackAddress, claimed: st
     _played(stack, play)
 
 
+def test_no_request_names_an_origin_of_its_own(stack: StackAddress) -> None:
+    async def play(writers: Writers) -> None:
+        said = {"content": FOUND, "origin": {"channels": ["person"]}}
+        changed = await writers.stored(writers.tool, KNOWN)
+        answers = [
+            await writers.tool.post(writers.place, json=said),
+            await writers.tool.post(f"{writers.place}:batch", json={"memories": [said]}),
+            await writers.tool.patch(f"{writers.place}/{changed}", json=said),
+        ]
+        assert [each.status_code for each in answers] == [422] * 3, [each.text for each in answers]
+        assert await writers.channels(changed) == ["tool"]
+
+    _played(stack, play)
+
+
 def test_what_a_key_writes_is_stamped_whatever_door_it_takes(stack: StackAddress) -> None:
     async def play(writers: Writers) -> None:
         stored = await writers.stored(writers.tool, FOUND)
