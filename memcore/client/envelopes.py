@@ -321,7 +321,7 @@ def build_turn_payload(agent_id: str, *, company: str, now: datetime, **turn: Un
 
     Raises MemoryChannelError for a key that may claim less than an agent's, who says what a person said.
     """
-    current_writer().origin(Channel.AGENT)
+    origin = current_writer().spoken()
     for missing in sorted(TurnFields.__required_keys__ - turn.keys()):
         raise MemoryInputError(missing, "is missing")
     for unknown in turn.keys() - TurnFields.__annotations__.keys():
@@ -336,6 +336,7 @@ def build_turn_payload(agent_id: str, *, company: str, now: datetime, **turn: Un
             turn_id=UNNAMED,
             user_text=turn["user_text"],
             assistant_text=turn.get("assistant_text", ""),
+            origin=origin,
         )
     if not payload.user_text.strip():
         raise MemoryInputError("user_text", "must not be blank")

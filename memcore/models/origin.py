@@ -150,6 +150,9 @@ def _read(via: tuple[Any, ...], by: tuple[Any, ...]) -> Origin:
 #: The origin of what an agent writes in a process of the installation.
 OWN = Origin()
 
+#: The origin of a person's own words.
+SPOKEN = Origin(channels=(Channel.PERSON,))
+
 #: The origin of a memory that has none, and of one whose origin this release cannot read.
 UNKNOWN = Origin(channels=(Channel.UNKNOWN,))
 UNREADABLE = Origin(channels=(Channel.UNKNOWN, Channel.IMPORT))
@@ -206,6 +209,15 @@ class Writer(Frozen):
         if not self.may_claim(claimed):
             raise MemoryChannelError(claimed.value, limit=self.limit.value)
         return OWN if claimed is Channel.AGENT and self.principal is None else _direct(claimed, self.principal)
+
+    def spoken(self) -> Origin | None:
+        """Return the origin of a person's words that it passes on: a person's, or the most that it may claim.
+
+        None for a person's own in a process of the installation. Raises MemoryChannelError for a writer that may claim
+        less than an agent, who says what people said.
+        """
+        self.origin(Channel.AGENT)
+        return None if self.principal is None and self.limit is Channel.PERSON else self.origin(self.limit)
 
     def imported(self, given: Origin | None) -> Origin:
         """Return the origin of what it loads in bulk: its own where none is given, else the given one and its key.

@@ -279,6 +279,7 @@ class LoadBody(Frozen):
     session_id: Name | None = None
     token_budget: StrictInt = Field(default=1_000, ge=0, le=MAX_TOKENS)
     is_first_turn: bool | None = None
+    min_authority: Authority | None = None
 
 
 class Loaded(Prepared):
