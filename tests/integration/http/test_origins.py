@@ -231,3 +231,18 @@ def test_what_is_in_quarantine_is_shown_to_people_alone(stack: StackAddress, tmp
         assert (await writers.engine.get(f"{place}:count")).json() == {"count": 1}
 
     _played(stack, play, policy=policy)
+
+
+@pytest.mark.parametrize(("channel", "status"), [("tool", 403), ("agent", 403), ("operator", 201), (None, 201)])
+def test_a_key_writes_no_fact_for_a_person_whom_it_may_not_claim(
+    stack: StackAddress, channel: str | None, status: int
+) -> None:
+    async def play(writers: Writers) -> None:
+        body = {"fact": {"content": f"{FOUND} Said by {channel}.", "category": "procedure"}}
+        async with writers.opened.client(writers.opened.key(channel=channel)) as client:
+            answer = await client.post("/v1/org/facts", json=body)
+            assert answer.status_code == status, answer.text
+            facts = (await client.get("/v1/org/facts", params={"limit": 100})).text
+        assert (f"Said by {channel}." in facts) is (status == 201)  # noqa: PLR2004  # a status
+
+    _played(stack, play)
