@@ -243,6 +243,6 @@ def test_a_key_writes_no_fact_for_a_person_whom_it_may_not_claim(
             answer = await client.post("/v1/org/facts", json=body)
             assert answer.status_code == status, answer.text
             facts = (await client.get("/v1/org/facts", params={"limit": 100})).text
-        assert (f"Said by {channel}." in facts) is (status == 201)  # noqa: PLR2004  # a status
+        assert (f"Said by {channel}." in facts) is (status == 201)  # a status
 
     _played(stack, play)
