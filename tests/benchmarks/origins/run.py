@@ -165,9 +165,9 @@ async def _lesson(place: Place, _night: int) -> None:
     async def call(_mark: str, order: str) -> None:
         build_experience_payload(
             place.agent,
-            {"task_id": "t", "content": order},
+            {"prompt": "What do I do?", "output": order},
             company=COMPANY,
-            now=place.world.clock(),  # type: ignore[typeddict-item]  # it is refused before its fields are read
+            now=place.world.clock(),
         )
 
     await place.try_each(call)
