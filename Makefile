@@ -127,7 +127,7 @@ bench-llm: build/llm/.installed  ## Measure what small local models keep of what
 bench-nights: $(VENV)/.dev  ## Measure what thirty nights leave of what an agent knows, for every strategy (LoCoMo, too).
 	$(BIN)/python tests/benchmarks/nights/run.py
 
-bench-origins: $(VENV)/.dev  ## Measure whether twelve ways to launder a tool's text raise it, over thirty nights.
+bench-origins: $(VENV)/.dev  ## Measure whether twelve ways to launder a tool's text raise it, over thirty days.
 	$(BIN)/python tests/benchmarks/origins/run.py
 
 bench-finetune: $(VENV)/.dev $(VENV)/.finetune  ## Measure what fine-tuning gains (LoCoMo from MEMTEND_LOCOMO_DIR; installs torch).
