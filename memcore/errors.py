@@ -87,14 +87,18 @@ class MemoryRefusedError(MemoryStoreError):
 
 
 class MemoryChannelError(MemoryError):
-    """The key may not claim this channel: nothing was written; claim at most ``limit``, or use another key."""
+    """The writer may not claim this channel: nothing was written; claim at most ``limit``, or use another key."""
 
     domain_code = "denied"
-    field = "channel"
 
-    def __init__(self, claimed: str, *, limit: str) -> None:
-        super().__init__(f"channel: is {claimed}; the key may claim {limit} at most")
-        self.limit = limit
+    def __init__(self, claimed: str, *, limit: str, field: str = "channel") -> None:
+        self.claimed, self.limit, self.field = claimed, limit, field
+        self.problem = f"is {claimed}; {limit} at most may be claimed here"
+        super().__init__(f"{field}: {self.problem}")
+
+    def within(self, place: str) -> "MemoryChannelError":
+        """Return the error of a field of something larger, such as a line of a file."""
+        return MemoryChannelError(self.claimed, limit=self.limit, field=f"{place}.{self.field}")
 
 
 class MemoryRetrievalError(MemoryError):

@@ -227,9 +227,8 @@ class CanaryPayload(BasePayload, task="memory.control.canary", queue=Queue.CONTR
     company: Key | None = None
 
 
-#: The newest version of payloads that this code knows. A newer worker reads older ones, an older worker requeues a
-#: newer one (SPEC Q3). A payload carries the least version whose workers understand it: 2 for restores, 3 for plans of
-#: fine-tune runs and removals of single memories, 4 for the canary's memories, 5 for origins.
+#: The newest version of payloads that this code knows; an older worker requeues a newer one (SPEC Q3). One carries the
+#: least that understands it: 2 for restores, 3 for fine-tune plans and removals, 4 for the canary, 5 for origins.
 VERSION = 5
 
 #: Most memories in one store job; a longer list is cut into several jobs.
@@ -238,8 +237,7 @@ MAX_STORE_ITEMS = 256
 #: Largest store job on the wire, in bytes (1 MiB): the broker keeps it in memory until it is acknowledged.
 MAX_PAYLOAD_BYTES = 1_048_576
 
-#: Largest message that a worker reads, in bytes (8 MiB): JSON inside JSON inside Base64 makes of a payload of 1 MiB at
-#: most 4 MiB. A larger one comes from no client of ours; it is kept as a dead letter, cut.
+#: Largest message that a worker reads, in bytes (8 MiB): a payload makes at most half of it. A larger one is kept, cut.
 MAX_MESSAGE_BYTES = 8_388_608
 
 
@@ -284,7 +282,6 @@ def _require_small(name: str, value: BaseModel) -> None:
 
 #: Longest text of a person or an assistant in one turn, in characters.
 MAX_TURN_CHARS = 32_768
-
 TurnText = Annotated[str, StringConstraints(max_length=MAX_TURN_CHARS), NoNul]
 
 
@@ -357,8 +354,7 @@ class MaintenancePayload(Payload, task="memory.maintenance.run", queue=Queue.MAI
         planned_at: the slot for which the run was planned; of an end, the time of the request, and later memories stay.
         undo_of: the run to undo, for kind "undo".
         allow_large: whether a person has approved a large removal before there was a plan.
-        scope_id: the session, project or task that ends, the archived memory that returns, or the memory that is
-            removed.
+        scope_id: the session, project or task that ends, or the memory that returns or is removed.
     """
 
     agent_id: StoredKey
@@ -592,7 +588,7 @@ class QueryPayload(_FirstVersion, task="memory.query.record", queue=Queue.CONTRO
     queries: tuple[RecordedQuery, ...] = Field(min_length=1, max_length=MAX_QUERIES)
 
 
-class TurnPayload(_FirstVersion, task="memory.conversation.turn", queue=Queue.DISTILL):
+class TurnPayload(Payload, task="memory.conversation.turn", queue=Queue.DISTILL):
     """One turn of a conversation, to be recorded; no model is asked here.
 
     Attributes:
@@ -603,6 +599,8 @@ class TurnPayload(_FirstVersion, task="memory.conversation.turn", queue=Queue.DI
         user_text: what the person said.
         assistant_text: what the agent answered; blank where it did not.
         at: when the person said it.
+        origin: by which channel the person's words came, as the door stamped it; None for a person's own.
+        version: 5 with an origin, which older workers requeue; 1 without.
     """
 
     agent_id: AgentId
@@ -612,6 +610,8 @@ class TurnPayload(_FirstVersion, task="memory.conversation.turn", queue=Queue.DI
     user_text: TurnText = Field(repr=False)
     assistant_text: TurnText = Field(default="", repr=False)
     at: BoundedTime
+    origin: Origin | None = None
+    version: Literal[1, 5] = Field(default_factory=lambda fields: 1 if fields.get("origin") is None else 5)
 
     unkept = frozenset({"user_text", "assistant_text"})
 

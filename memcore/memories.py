@@ -107,12 +107,14 @@ class Memories:
 
         A maintenance run may merge a memory with others that say the same: then what it became is returned.
         """
-        found = await self._current(agent_id, memory_id)
-        return await self._shown(found)
+        return await self._as_shown(await self._current(agent_id, memory_id))
 
     @reading
     async def get_by_key(self, agent_id: str, key: str, *, namespace: str = "default") -> MemoryEntry | None:
         """Return the memory with this key of the caller's, None when there is none."""
+        return await self._as_shown(await self._of_key(agent_id, key, namespace))
+
+    async def _of_key(self, agent_id: str, key: str, namespace: str) -> MemoryRecord | None:
         require_agent_id(agent_id)
         key, namespace = require_text(key, field="key"), require_text(namespace, field="namespace")
         newest = await asyncio.to_thread(self.ledger.keys.of, self.company, agent_id, namespace=namespace, key=key)
@@ -124,7 +126,7 @@ class Memories:
             where = self._where(agent_id, namespaces=[namespace], keys=[key])
             async for page in scanned(self.backend, where):
                 found = page[-1] if page else found
-        return await self._shown(found)
+        return found
 
     @reading
     async def list(
@@ -137,7 +139,8 @@ class Memories:
             require_text(cursor, field="cursor")
         page = await self.backend.scan(self._where(agent_id, **filters), cursor=cursor, limit=limit)
         now = self.clock()
-        entries = [each.entry for each in page.records if each.entry.expires_at is None or each.entry.expires_at > now]
+        there = [each.entry for each in page.records if each.entry.expires_at is None or each.entry.expires_at > now]
+        entries = [each for each in there if each.is_shown(self.policy.memory.origins.authority)]
         shown = await current(self.backend, agent_id, entries, now=now)
         return MemoryPage(entries=tuple(map(self._judged, shown)), cursor=page.cursor)
 
@@ -202,13 +205,14 @@ class Memories:
             raise MemoryRefusedError("level none: no memories are kept for this agent; nothing was written")
         namespace, key = item.request.namespace, item.request.key
         for _ in range(_LOOKS):
-            found = await self.get(item.agent_id, item.id)
+            # The writer knows the text: it is shown what it wrote, also where nobody else is.
+            found = await self._standing(await self._current(item.agent_id, item.id))
             if found is None and only_new:
                 raise MemoryConflictError("key: another writer was first")
             if found is not None or key is None:
                 return found
             # A later version of the key took its place, and is on its way.
-            if (found := await self.get_by_key(item.agent_id, key, namespace=namespace)) is not None:
+            if (found := await self._standing(await self._of_key(item.agent_id, key, namespace))) is not None:
                 return found
             await asyncio.sleep(_PAUSE_SECONDS)
         return None
@@ -232,11 +236,11 @@ class Memories:
                 before=before,
             )
 
-        there = await self.get_by_key(agent_id, key, namespace=namespace)
+        there = await self._standing(await self._of_key(agent_id, key, namespace))
         if there is None and await asyncio.to_thread(claim, item.id, before):
             # One that was on its way may have come in between; then the key is its own again.
             came = await self.backend.get_many(agent_id, [] if before in {None, item.id} else [str(before)])
-            if not came or await self._shown(came[0]) is None:
+            if not came or await self._standing(came[0]) is None:
                 return
             await asyncio.to_thread(claim, came[0].entry.id, item.id)
         raise MemoryConflictError("key: has a memory already")
@@ -265,7 +269,7 @@ class Memories:
     ) -> MemoryEntry:
         for attempt in range(1, _ATTEMPTS + 1):
             current = await self._current(agent_id, memory_id)
-            if current is None:
+            if current is None or not current.entry.is_shown(self.policy.memory.origins.authority):
                 raise MemoryNotFoundError("memory_id: names no memory of this agent")
             _refuse_erased(watched, agent_id, namespace=current.entry.namespace)
             if self._version(current, fields) is None:
@@ -400,7 +404,13 @@ class Memories:
                 {"agent_id": agent_id, **{renamed.get(name, name): value for name, value in given.items()}}
             )
 
-    async def _shown(self, record: MemoryRecord | None) -> MemoryEntry | None:
+    async def _as_shown(self, record: MemoryRecord | None) -> MemoryEntry | None:
+        """Return the entry as it stands; None once it has expired, and for whoever is not shown it."""
+        if record is None or not record.entry.is_shown(self.policy.memory.origins.authority):
+            return None
+        return await self._standing(record)
+
+    async def _standing(self, record: MemoryRecord | None) -> MemoryEntry | None:
         """Return the entry as it stands; None once it has expired."""
         now = self.clock()
         if record is None or (record.entry.expires_at is not None and record.entry.expires_at <= now):
@@ -481,7 +491,8 @@ class Memories:
         events: list[MemoryVersion] = []
         for place, memory_id in enumerate(line):
             record = here.get(memory_id) or self._journaled(memory_id, moves.get(memory_id, ()))
-            content = None if record is None else record.entry.content
+            is_shown = record is not None and record.entry.is_shown(self.policy.memory.origins.authority)
+            content = record.entry.content if record is not None and is_shown else None
             came = next((move for move in moves.get(memory_id, ()) if move.reason == "updated"), None)
             if place and came is not None:
                 update = MemoryVersion(

@@ -239,7 +239,10 @@ class MemoryClient:
         return self._send_items(items, queue=self._queue_of(items), track=track)
 
     def import_many(self, records: Iterable[ImportRecord | Mapping[str, Any]], *, track: bool = True) -> StoreReceipt:
-        """Send memories of any agents, with creation times of their own, over the bulk queue; raises as store_many."""
+        """Send memories of any agents, with creation times of their own, over the bulk queue; raises as store_many.
+
+        MemoryChannelError for one that names a channel above the writer's; nothing was sent.
+        """
         now = self._clock()
         made = (checked(ImportRecord, each, name=at, prefix=at) for at, each in _named("records", records))
         dated = (each.dated(now) for each in made)

@@ -105,7 +105,7 @@ class ImportRecord(MemoryStoreRequest):
 
     Attributes:
         id: the id that it had where it comes from, by which others of the file may name it in ``supersedes``.
-        origin: by which channels it came there; what the writer may not claim becomes an import's too.
+        origin: by which channels it came there; one that the writer may not claim is refused.
     """
 
     added: ClassVar = MemoryStoreRequest.added | {"origin"}
@@ -321,7 +321,7 @@ def build_turn_payload(agent_id: str, *, company: str, now: datetime, **turn: Un
 
     Raises MemoryChannelError for a key that may claim less than an agent's, who says what a person said.
     """
-    current_writer().origin(Channel.AGENT)
+    origin = current_writer().spoken()
     for missing in sorted(TurnFields.__required_keys__ - turn.keys()):
         raise MemoryInputError(missing, "is missing")
     for unknown in turn.keys() - TurnFields.__annotations__.keys():
@@ -336,6 +336,7 @@ def build_turn_payload(agent_id: str, *, company: str, now: datetime, **turn: Un
             turn_id=UNNAMED,
             user_text=turn["user_text"],
             assistant_text=turn.get("assistant_text", ""),
+            origin=origin,
         )
     if not payload.user_text.strip():
         raise MemoryInputError("user_text", "must not be blank")

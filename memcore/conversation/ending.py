@@ -42,6 +42,7 @@ from memcore.models.conversation import (
     ProfileRule,
     SemanticCandidate,
 )
+from memcore.models.origin import Origin
 from memcore.telemetry.events import Event
 from memcore.untrusted_text import untrusted_content_directive, without_secrets, wrap_untrusted
 
@@ -231,7 +232,9 @@ class EndingService(ConversationService):
         facts = [_new_fact(session, each) for each in promoted.semantic]
         rules = [_new_rule(session, each) for each in promoted.procedural]
         new = Candidates(facts, rules)
-        found, expected = await reconciled(self.ledger, asker, owner, new, summaries.embedding)
+        found, expected = await reconciled(
+            self.ledger, asker, owner, new, summaries.embedding, authorities=self.authorities
+        )
         if expected != version:
             raise StaleOwnerError("the memory of this owner was written while its session ended")
         arc = None if is_private else summaries.arc
@@ -284,11 +287,17 @@ class EndingService(ConversationService):
                 # Asked twice: the rest of the end does not wait for it.
                 summaries.failures += 1
             else:
-                summaries.arc = _new_arc(session, form, at=self.clock())
+                made_of: list[Origin | None] = [origin for turn in turns for origin in _origins(turn)]
+                made_of += [] if earlier is None else [earlier.origin]
+                summaries.arc = _new_arc(session, form, at=self.clock(), origin=Origin.of(made_of))
         summaries.is_known = True
 
 
-def _new_arc(session: Session, form: SummaryForm, *, at: datetime) -> Arc:
+def _origins(turn: Turn) -> list[Origin]:
+    return [turn.spoken if tag == TAG_PERSON else turn.answered for tag, _ in _texts(turn)]
+
+
+def _new_arc(session: Session, form: SummaryForm, *, at: datetime, origin: Origin) -> Arc:
     return Arc(
         # A model may say a password that it was told not to.
         summary=without_secrets(form.summary),
@@ -301,6 +310,7 @@ def _new_arc(session: Session, form: SummaryForm, *, at: datetime) -> Arc:
         created_at=at,
         last_referenced_at=at,
         changed_at=at,
+        origin=origin,
     )
 
 
@@ -337,6 +347,7 @@ def _since(session: Session, promoted: promotion.Promoted) -> dict[str, Any]:
         "created_at": max(times),
         "last_referenced_at": max(times),
         "changed_at": max(times),
+        "origin": Origin.of(each.origin for each in promoted.candidates),
     }
 
 

@@ -1,6 +1,6 @@
 """Working-memory entries: what an agent is shown of a person's facts, rules and sessions, and how a prompt has them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Literal, NotRequired, TypedDict
 
@@ -8,7 +8,7 @@ from memcore.models.base import Frozen
 from memcore.models.conversation import Arc, Fact, ProfileRule
 from memcore.models.execution import ChatMessage, MessageRole
 from memcore.models.memory import day_of
-from memcore.retrieval.formatting import BETWEEN_MEMORIES, fit
+from memcore.retrieval.formatting import BETWEEN_MEMORIES, REFERENCE_CLOSING, REFERENCE_OPENING, fit
 from memcore.retrieval.protocol import DefaultTokenEstimator, TokenEstimator
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
@@ -36,11 +36,13 @@ class _Dated(TypedDict):
         id: the fact's or the rule's, or the session's.
         date: the day it is from, as ``2026-05-01``.
         again: the day on which it was last said, where that is another one.
+        via: by which channels it came, where it is somebody else's words, which are shown apart.
     """
 
     id: str
     date: str
     again: NotRequired[str]
+    via: NotRequired[str]
 
 
 class SemanticWorkingMemoryEntry(_Dated):
@@ -98,10 +100,12 @@ def entry_of(kept: Fact | ProfileRule | Arc) -> WorkingMemoryEntry:
             )
         case Arc():
             date = day_of(kept.ended_at)
-            return EpisodicWorkingMemoryEntry(type="episodic", id=kept.session_id, date=date, summary=kept.summary)
+            made = EpisodicWorkingMemoryEntry(type="episodic", id=kept.session_id, date=date, summary=kept.summary)
     again = day_of(kept.last_referenced_at)
-    if again > made["date"]:
+    if again > made["date"] and not isinstance(kept, Arc):
         made["again"] = again
+    if kept.is_reference and kept.origin is not None:
+        made["via"] = ", ".join(kept.origin.channels)
     return made
 
 
@@ -167,9 +171,10 @@ class TurnContext(Frozen):
     token_budget: int = 1_000
 
     def entries(self) -> tuple[WorkingMemoryEntry, ...]:
-        """Return all of it as entries: facts, then rules, then sessions, the latest of them first."""
+        """Return all as entries: facts, then rules, then sessions, the latest of them first; others' words last."""
         latest = () if self.latest_arc is None else (self.latest_arc,)
-        return tuple(map(entry_of, (*self.facts, *self.rules, *latest, *self.arcs)))
+        every = (*self.facts, *self.rules, *latest, *self.arcs)
+        return tuple(map(entry_of, sorted(every, key=lambda each: each.is_reference)))
 
     def text(self, *, estimator: TokenEstimator | None = None) -> str:
         """Return the entries that fit the token budget, whole and in their order, each in its fence; "" for none.
@@ -177,8 +182,15 @@ class TurnContext(Frozen):
         An entry that is too long is left out, and shorter ones may follow. It belongs behind what ``messages`` says
         first. Pass the tokenizer of the engine's own model for an exact budget; without, four characters are a token.
         """
-        blocks = [_block(entry) for entry in self.entries()]
-        return BETWEEN_MEMORIES.join(_fitting(blocks, estimator or DefaultTokenEstimator(), self.token_budget))
+        estimator, entries = estimator or DefaultTokenEstimator(), self.entries()
+        has_others = any("via" in entry for entry in entries)
+        around = 1 + estimator.estimate_tokens(f"{REFERENCE_OPENING}{BETWEEN_MEMORIES * 2}{REFERENCE_CLOSING}")
+        blocks = [_block(entry) for entry in entries]
+        budget = self.token_budget - around * has_others
+        places = fit(blocks, estimator=estimator, token_budget=budget)
+        own, others = ([blocks[n] for n in places if ("via" in entries[n]) is apart] for apart in (False, True))
+        apart = [REFERENCE_OPENING, *others, REFERENCE_CLOSING] if others else []
+        return BETWEEN_MEMORIES.join([*own, *apart])
 
     def messages(self, *, estimator: TokenEstimator | None = None) -> tuple[ChatMessage, ...]:
         """Return the messages to put between the system prompt and the turn, or nothing where there is nothing.
@@ -191,12 +203,10 @@ class TurnContext(Frozen):
         return tuple(ChatMessage(role=MessageRole.SYSTEM, content=each) for each in (PERSON_DIRECTIVE, text))
 
 
-def _fitting(blocks: Sequence[str], estimator: TokenEstimator, token_budget: int) -> list[str]:
-    return [blocks[place] for place in fit(blocks, estimator=estimator, token_budget=token_budget)]
-
-
 def _block(entry: WorkingMemoryEntry) -> str:
     attributes = {"kind": _KINDS[entry["type"]], "date": entry["date"]}
     if "again" in entry:
         attributes["again"] = entry["again"]
+    if "via" in entry:
+        attributes["via"] = entry["via"]
     return wrap_untrusted(TAG_PERSON_MEMORY, _line(entry), attributes=attributes)

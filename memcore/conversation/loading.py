@@ -4,7 +4,7 @@ import asyncio
 import math
 import threading
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -23,6 +23,7 @@ from memcore.ledger.conversation.memory import Embedded, Searchable
 from memcore.ledger.ledger import Ledger
 from memcore.models.conversation import Arc, Fact, Owner, ProfileRule
 from memcore.models.memory import require_prompt
+from memcore.models.origin import AUTHORITIES, Authority, Channel, least_shown
 from memcore.retrieval.protocol import Failure, Source, degrade, noting_degraded
 
 #: Share of a question's words that an entry must have to be found by words; or so many of them, where they are this
@@ -144,6 +145,10 @@ class _Loaded:
         return len(self.facts) + len(self.arcs) + len(self.rules)
 
 
+def _reaches(kept: Fact | ProfileRule | Arc, least: Authority) -> bool:
+    return kept.authority is not None and kept.authority.reaches(least)
+
+
 class _Cache:
     """The memory of the owners that were asked for last; thread-safe."""
 
@@ -191,8 +196,10 @@ class TurnLoader:
         config: ConversationConfig,
         clock: Clock = utc_now,
         max_cached_entries: int = MAX_CACHED_ENTRIES,
+        authorities: Mapping[Channel, Authority] = AUTHORITIES,
     ) -> None:
         self._ledger = ledger
+        self._authorities = authorities
         self._company = company
         self._config = config
         self._clock = clock
@@ -228,8 +235,10 @@ class TurnLoader:
         loaded, is_first = await asyncio.to_thread(self._read, owner, session_id, is_first_turn)
         if loaded is None:
             return TurnContext(reasons=(LoadReason.RECALL_OFF,), token_budget=token_budget)
-        since = self._clock() - timedelta(days=self._config.arc_days)
-        recent = {place for place, arc in enumerate(loaded.arcs) if arc.ended_at >= since}
+        since, least = self._clock() - timedelta(days=self._config.arc_days), least_shown()
+        trusted = {place for place, fact in enumerate(loaded.facts) if _reaches(fact, least)}
+        known = [place for place, arc in enumerate(loaded.arcs) if _reaches(arc, least)]
+        recent = {place for place in known if loaded.arcs[place].ended_at >= since}
         embedded: Embedded | None = None
         dense_weight, reasons = 0.0, tuple[LoadReason, ...]()
         failed: list[Failure] = []
@@ -237,15 +246,18 @@ class TurnLoader:
         if open_backend is not None and text.strip() and has_any:
             with noting_degraded() as failed:
                 embedded, dense_weight, reasons = await self._embedded(owner, text, open_backend)
-        latest = max(loaded.arcs, key=lambda arc: arc.ended_at, default=None) if is_first else None
+        shown_arcs = [loaded.arcs[place] for place in known] if is_first else []
+        latest = max(shown_arcs, key=lambda arc: arc.ended_at, default=None)
         recent -= {place for place, arc in enumerate(loaded.arcs) if arc is latest}
-        facts = loaded.fact_index.best(text, embedded, shown=self._config.facts_shown, dense_weight=dense_weight)
+        facts = loaded.fact_index.best(
+            text, embedded, shown=self._config.facts_shown, dense_weight=dense_weight, among=trusted
+        )
         arcs = loaded.arc_index.best(
             text, embedded, shown=self._config.arcs_shown, dense_weight=dense_weight, among=recent
         )
         return TurnContext(
             facts=tuple(loaded.facts[place] for place in facts),
-            rules=loaded.rules,
+            rules=tuple(rule for rule in loaded.rules if _reaches(rule, least)),
             arcs=tuple(loaded.arcs[place] for place in arcs),
             latest_arc=latest,
             reasons=reasons,
@@ -289,7 +301,7 @@ class TurnLoader:
         return loaded, is_first_turn
 
     def _load(self, owner: Owner, version: int) -> _Loaded:
-        conversation, company = self._ledger.conversation, self._company
+        conversation, company, policy = self._ledger.conversation, self._company, self._authorities
         # Nothing was ever written at version 0.
         facts = conversation.searchable(company, owner) if version else ()
         # They come newest first.
@@ -297,10 +309,13 @@ class TurnLoader:
         rules = conversation.rules(company, owner) if version else ()
         return _Loaded(
             version=version,
-            facts=tuple(each.entry for each in facts if isinstance(each.entry, Fact)),
-            arcs=tuple(each.entry for each in arcs if isinstance(each.entry, Arc)),
+            facts=tuple(each.entry.with_authority(policy) for each in facts if isinstance(each.entry, Fact)),
+            arcs=tuple(each.entry.with_authority(policy) for each in arcs if isinstance(each.entry, Arc)),
             # The newest first: where not all fit into a prompt, they are what the person wants now.
-            rules=tuple(sorted(rules, key=lambda rule: rule.last_referenced_at, reverse=True)),
+            rules=tuple(
+                rule.with_authority(policy)
+                for rule in sorted(rules, key=lambda rule: rule.last_referenced_at, reverse=True)
+            ),
             fact_index=Index(facts, self._tokenizer),
             arc_index=Index(arcs, self._tokenizer),
         )

@@ -31,6 +31,7 @@ from memcore.models.conversation import (
     ProfileRule,
     SemanticCandidate,
 )
+from memcore.models.origin import AUTHORITIES, Authority, Channel, may_replace
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
 
 #: The purposes that the account names.
@@ -289,20 +290,30 @@ async def reconcile(
     known_facts: Sequence[Fact],
     known_rules: Sequence[ProfileRule],
     likeness: Likeness | None = None,
+    authorities: Mapping[Channel, Authority] = AUTHORITIES,
 ) -> Reconciled:
     """Return what becomes of what is new.
 
     ``known_facts`` are all active facts of the owner, and ``known_rules`` all active rules. Without an asker, and where
-    the model's answer is malformed or not sure, all stand beside each other.
+    the model's answer is malformed or not sure, all stand beside each other. Nothing of ``reference`` replaces what
+    has more authority, nor is it taken for the same.
 
     Raises BudgetExceededError, RetryExhaustedError, ProviderError.
     """
     draft, likeness = _Draft(), likeness or Likeness()
-    written_facts = _local(draft, new_facts, known_facts)
-    written_rules = _local(draft, new_rules, known_rules)
+    written_facts = _local(draft, new_facts, known_facts, authorities)
+    written_rules = _local(draft, new_rules, known_rules, authorities)
     most = min(MAX_SHOWN, max(_LEAST_SHOWN, _MOST_IN_ALL // max(1, len(written_facts) + len(written_rules))))
-    facts = [_Question(each, beside) for each in written_facts if (beside := _near(each, known_facts, likeness, most))]
-    rules = [_Question(each, near) for each in written_rules if (near := _most_similar(each, known_rules, most))]
+    facts = [
+        _Question(each, beside)
+        for each in written_facts
+        if (beside := _near(each, _rivals(each, known_facts, authorities), likeness, most))
+    ]
+    rules = [
+        _Question(each, near)
+        for each in written_rules
+        if (near := _most_similar(each, _rivals(each, known_rules, authorities), most))
+    ]
     if asker is not None and (facts or rules):
         answer = await _ask(asker, facts, rules)
         for verdict, new, named in _by_number(answer.facts, facts):
@@ -333,15 +344,28 @@ async def reconcile(
     return Reconciled(commit=commit, fates=fates, counts=Counter(counts))
 
 
-def _local(draft: _Draft, new: Sequence[Entry], known: Sequence[Entry]) -> list[Entry]:
+def _rivals(new: Entry, known: Sequence[Entry], authorities: Mapping[Channel, Authority]) -> list[Entry]:
+    """Return what may take a new one's place, and the other way round."""
+    one = new.origin
+    return [
+        each
+        for each in known
+        if may_replace(one, each.origin, authorities) and may_replace(each.origin, one, authorities)
+    ]
+
+
+def _local(
+    draft: _Draft, new: Sequence[Entry], known: Sequence[Entry], authorities: Mapping[Channel, Authority]
+) -> list[Entry]:
     """Settle what needs no model, and return what is to be written."""
     taken: list[Entry] = []
     slots = {id_of(each): _slot(each) for each in known}
     for each in new:
-        if any(says_the_same(each, other) for other in taken):
+        if any(says_the_same(each, other) for other in _rivals(each, taken, authorities)):
             draft.skips += 1
             continue
-        same = [other for other in known if slots[id_of(other)] == _slot(each) and says_the_same(each, other)]
+        alike = [other for other in known if slots[id_of(other)] == _slot(each) and says_the_same(each, other)]
+        same = _rivals(each, alike, authorities)
         if same:
             for other in same:
                 draft.bump(other)

@@ -1,7 +1,7 @@
 """What the services of turns and of sessions' ends share: levels, switches, waits, vectors, reconciliation."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, Self
@@ -24,6 +24,7 @@ from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Model
 from memcore.models.conversation import Arc, Fact, Owner, ProfileRule
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryLevel, experience_refusal
+from memcore.models.origin import AUTHORITIES, Authority, Channel
 from memcore.telemetry.events import Event
 
 #: A turn, or the end of a session, is given up after more than three days.
@@ -101,7 +102,13 @@ class Candidates(NamedTuple):
 
 
 async def reconciled(
-    ledger: Ledger, asker: Asker, owner: Owner, new: Candidates, embedding: Embedding
+    ledger: Ledger,
+    asker: Asker,
+    owner: Owner,
+    new: Candidates,
+    embedding: Embedding,
+    *,
+    authorities: Mapping[Channel, Authority],
 ) -> tuple[Reconciled, int]:
     """Return what becomes of new facts and rules, and the owner's version at which that holds."""
     company = asker.company
@@ -120,6 +127,7 @@ async def reconciled(
         known_facts=known_facts,
         known_rules=known_rules,
         likeness=Likeness(vectors),
+        authorities=authorities,
     )
     return found, expected
 
@@ -137,6 +145,7 @@ class ConversationService:
     model: Model | None
     clock: Clock = utc_now
     renewal: timedelta = LEASE_RENEWAL
+    authorities: Mapping[Channel, Authority] = AUTHORITIES
 
     @classmethod
     def of(cls, context: CompanyContext) -> Self:
@@ -150,6 +159,7 @@ class ConversationService:
             level=memory.level,
             model=context.model,
             clock=context.clock,
+            authorities=memory.origins.authority,
         )
 
     def check_switch(self, record: Turn | Session) -> None:

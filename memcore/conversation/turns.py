@@ -144,7 +144,9 @@ class ExtractionService(ConversationService):
         embedding = Embedding(self.backend, self.clock)
         for _ in range(MAX_ROUNDS):
             attempt.lease.enter()
-            found, expected = await reconciled(self.ledger, asker, turn.owner, judged.new, embedding)
+            found, expected = await reconciled(
+                self.ledger, asker, turn.owner, judged.new, embedding, authorities=self.authorities
+            )
             if (why := self._kept_from(turn)) is not None:
                 return self._without_model(turn, attempt, why)
             commit = replace(found.commit, vectors=await embedding.of(turn.agent_id, found.commit.facts))
@@ -274,6 +276,7 @@ def _held(turn: Turn, place: int, candidate: Candidate, decision: Decision) -> H
         decision=decision,
         turn_id=turn.turn_id,
         created_at=turn.at,
+        origin=turn.spoken,
     )
 
 
@@ -309,4 +312,5 @@ def _since(turn: Turn, decision: Decision, *, session_id: str) -> dict[str, Any]
         "created_at": turn.at,
         "last_referenced_at": turn.at,
         "changed_at": turn.at,
+        "origin": turn.spoken,
     }

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from memcore.client.envelopes import ImportRecord
-from memcore.errors import MemoryInputError
+from memcore.errors import MemoryChannelError, MemoryInputError
 from memcore.importers import langgraph, letta, mem0, zep
 from memcore.importers.documents import Found, lines, opened
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
+from memcore.models.origin import OPERATOR, Writer
 
 #: Agents that a report names; it counts all of them.
 NAMED_AGENTS = 20
@@ -94,6 +95,7 @@ class Import:
         path: the file, or the folder.
         now: the creation time of a memory that has none.
         agent: the agent that gets all memories; None leaves them to the agents that the source names.
+        writer: who imports; a record that claims more than it may is refused.
         on_refused: called with the number of each refused record, and a sentence that names its field and limit.
         on_repeated: called with the id of a duplicate, and with that of the record that said the same, where both
             have one.
@@ -103,6 +105,7 @@ class Import:
     path: Path
     now: datetime
     agent: str | None = None
+    writer: Writer = OPERATOR
     on_refused: Callable[[int, str], None] = lambda _number, _sentence: None
     on_repeated: Callable[[str, str], None] = lambda _repeated, _first: None
     _counts: Counter[str] = field(default_factory=Counter)
@@ -126,7 +129,7 @@ class Import:
             self._counts["read"] += 1
             try:
                 record = self._record_of(found, source)
-            except MemoryInputError as error:
+            except (MemoryInputError, MemoryChannelError) as error:
                 self._refuse(found.number, error)
                 continue
             if record is None:
@@ -162,14 +165,17 @@ class Import:
             return None
         given = dict(fields) if self.agent is None else {**fields, "agent_id": self.agent}
         try:
-            return ImportRecord.model_validate(given).dated(self.now)
+            record = ImportRecord.model_validate(given).dated(self.now)
         except ValidationError as error:
             wrong = MemoryInputError.of(error)
+        else:
+            record.stamped(self.writer)
+            return record
         if wrong.field == "agent_id" and "agent_id" not in given:
             raise MemoryInputError("agent_id", "is missing: name one with --agent")
         raise wrong
 
-    def _refuse(self, number: int, error: MemoryInputError) -> None:
+    def _refuse(self, number: int, error: MemoryInputError | MemoryChannelError) -> None:
         # Only the first part: what stands below is a key of free metadata, or the number of a tag.
         first, _, rest = error.field.partition(".")
         if first == "metadata" and rest:

@@ -16,7 +16,8 @@ from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryInput
 from memcore.extras import naming_extras
 from memcore.models.base import naming_fields
 from memcore.models.conversation import Fact, LayerCounts, MemoryMode, Owner, ProfileRule, resolve_owner_id
-from memcore.models.memory import Key, require_text
+from memcore.models.memory import Key, MemoryQuery, require_text
+from memcore.models.origin import Authority, showing_least
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +53,12 @@ def checked_owner(agent_id: str, user_id: str | None, session_id: str | None) ->
         return Owner(agent_id=agent_id, subject=subject)
 
 
+def checked_least(given: str | None) -> Authority | None:
+    """Return the least authority of what is shown. Raises MemoryInputError."""
+    with naming_fields():
+        return MemoryQuery.model_validate({"min_authority": given}).min_authority
+
+
 class LoadFields(TypedDict, total=False):
     """How memory is loaded for a turn.
 
@@ -60,12 +67,14 @@ class LoadFields(TypedDict, total=False):
         session_id: the session.
         token_budget: most tokens of what is remembered; 1,000 when left out.
         is_first_turn: whether the session begins; found out when left out.
+        min_authority: least authority of what is shown, as in search.
     """
 
     user_id: str | None
     session_id: str | None
     token_budget: int
     is_first_turn: bool | None
+    min_authority: str | None
 
 
 class AddEvent(TypedDict):
@@ -134,6 +143,7 @@ class ConversationReader:
         session_id: str | None = None,
         token_budget: int = TOKEN_BUDGET,
         is_first_turn: bool | None = None,
+        min_authority: str | None = None,
     ) -> "TurnContext":
         """Return what is remembered of a person that a turn is about; the reader's embedder makes the text's vector."""
 
@@ -143,16 +153,18 @@ class ConversationReader:
                 return (await reader.open()).backend
 
         owner = checked_owner(agent_id, user_id, session_id)
+        least = checked_least(min_authority)
         _, loader = await asyncio.to_thread(self._open)
         async with deadline(self._policy.memory.retrieval.deadline_seconds):
-            return await loader.load_turn(
-                owner,
-                text,
-                session_id=session_id,
-                token_budget=token_budget,
-                is_first_turn=is_first_turn,
-                open_backend=open_backend,
-            )
+            with showing_least(least):
+                return await loader.load_turn(
+                    owner,
+                    text,
+                    session_id=session_id,
+                    token_budget=token_budget,
+                    is_first_turn=is_first_turn,
+                    open_backend=open_backend,
+                )
 
     def set_recall(self, owner: Owner, *, is_on: bool) -> None:
         """Turn on or off that a person's memory is shown."""
@@ -240,7 +252,15 @@ class ConversationReader:
 
                     ledger = self._open_ledger()
                 config = self._policy.memory.conversation
-                self._opened = (ledger, TurnLoader(ledger, company=self._company, config=config))
+                self._opened = (
+                    ledger,
+                    TurnLoader(
+                        ledger,
+                        company=self._company,
+                        config=config,
+                        authorities=self._policy.memory.origins.authority,
+                    ),
+                )
             return self._opened
 
 

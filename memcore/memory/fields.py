@@ -68,12 +68,14 @@ class AskFields(TypedDict, total=False):
     Attributes:
         categories: any of these categories alone.
         time_zone: of the asker, such as ``Europe/Berlin``, for words such as "yesterday"; the policy's when left out.
+        min_authority: least authority of a memory that the answer rests on, as in search.
         token_budget: most tokens of memories that the model reads; 1,000 when left out.
         timeout_seconds: how long the model is waited for; 20 when left out. After that the passages are the answer.
     """
 
     categories: Collection[str] | None
     time_zone: str | None
+    min_authority: str | None
     token_budget: int
     timeout_seconds: float
 
@@ -95,7 +97,8 @@ class SearchFields(TypedDict, total=False):
         standing: ``strong``, ``weak`` (the default: at most three weak ones where none is strong) or ``any``.
         explain: whether each memory says why it is shown, in ``why``.
         attributes: values that attributes must have, each by its path, as in ``origin.channel``.
-        min_authority: least authority: ``instruct``, ``inform``, ``reference`` (when left out) or ``quarantined``.
+        min_authority: least authority: ``instruct``, ``inform`` or ``reference`` (when left out); for people also
+            ``quarantined``.
         limit: most memories, 1 to 1000; 10 when left out; fewer where fewer earn their place.
     """
 

@@ -29,8 +29,9 @@ from memcore.ledger.conversation.in_memory import open_in_memory
 from memcore.ledger.ledger import Ledger
 from memcore.llm.accounting import create_model
 from memcore.llm.protocol import Model
-from memcore.memory.conversation import TOKEN_BUDGET, checked_owner
+from memcore.memory.conversation import TOKEN_BUDGET, checked_least, checked_owner
 from memcore.models.conversation import LayerCounts
+from memcore.models.origin import showing_least
 
 if TYPE_CHECKING:
     from memcore.config.policy import Policy
@@ -92,10 +93,17 @@ class IncognitoMemory:
                 level=memory.level,
                 model=self._model,
                 clock=clock,
+                authorities=memory.origins.authority,
             )
             for service in (ExtractionService, EndingService)
         )
-        self._loader = TurnLoader(self._ledger, company=company, config=memory.conversation, clock=clock)
+        self._loader = TurnLoader(
+            self._ledger,
+            company=company,
+            config=memory.conversation,
+            clock=clock,
+            authorities=memory.origins.authority,
+        )
 
     @classmethod
     def from_settings(cls, settings: "Settings", policy: "Policy") -> Self:
@@ -135,21 +143,23 @@ class IncognitoMemory:
         session_id: str | None = None,
         token_budget: int = TOKEN_BUDGET,
         is_first_turn: bool | None = None,
+        min_authority: str | None = None,
     ) -> TurnContext:
         """Return what is remembered of the person, as Memory.load_turn does; words alone are compared."""
         owner = checked_owner(agent_id, user_id, session_id)
+        least = checked_least(min_authority)
         self._tend()
-
-        return self._loop.run(
-            self._loader.load_turn(
-                owner,
-                text,
-                session_id=session_id,
-                token_budget=token_budget,
-                is_first_turn=is_first_turn,
-                open_backend=None,
+        with showing_least(least):
+            return self._loop.run(
+                self._loader.load_turn(
+                    owner,
+                    text,
+                    session_id=session_id,
+                    token_budget=token_budget,
+                    is_first_turn=is_first_turn,
+                    open_backend=None,
+                )
             )
-        )
 
     def set_recall(
         self, agent_id: str, is_on: bool, *, user_id: str | None = None, session_id: str | None = None

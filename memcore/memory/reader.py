@@ -13,6 +13,7 @@ from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.extras import naming_extras
 from memcore.models.execution import PreparedMessages
 from memcore.models.memory import require_agent_id, require_prompt, require_text
+from memcore.models.origin import showing_least
 from memcore.telemetry import tracing
 from memcore.telemetry.tracing import Attribute
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from memcore.memories import Memories
     from memcore.models.asking import Answer, MemoryQuestion
     from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
+    from memcore.models.origin import Authority
     from memcore.retrieval.strategies.answering import Answering, Finding
     from memcore.retrieval.strategies.factory import Strategy, StrategyParts
     from memcore.retrieval.strategies.tools import AgentTools
@@ -154,13 +156,14 @@ class Opened:
         categories: "frozenset[MemoryCategory] | None",
         require_all: bool = False,
         time_zone: str | None = None,
+        min_authority: "Authority | None" = None,
     ) -> PreparedMessages:
         """Return the messages of the strategy that the policy names, and what did not answer."""
         from memcore.retrieval.protocol import UNNEEDED, noting_degraded  # noqa: PLC0415  # see Reader
 
         require_prompt(text, token_budget)
         about = {Attribute.OPERATION: SEARCH, Attribute.STORE: self.parts.company, Attribute.AGENT: agent_id}
-        with tracing.trace(SEARCH, about, kind="client"), noting_degraded() as failed:
+        with tracing.trace(SEARCH, about, kind="client"), showing_least(min_authority), noting_degraded() as failed:
             found = await self.strategy.prepare_messages(
                 agent_id, text, token_budget, categories=categories, time_zone=time_zone
             )

@@ -81,20 +81,22 @@ class Reads:
         categories: Collection[str] | None = None,
         require_all: bool = False,
         time_zone: str | None = None,
+        min_authority: str | None = None,
     ) -> "PreparedMessages":
         """Return the messages to put between the system prompt and the task: policies, directive, memories.
 
         ``text`` says what the coming turn is about. Policies and memories take ``token_budget`` tokens at most.
         A part that fails once the store was reached is left out: ``degraded`` of the answer names it, and the last
-        message says it. With ``require_all`` it is an error. Uses are counted, in batches. ``time_zone`` is the
-        asker's, as in search.
+        message says it. With ``require_all`` it is an error. Uses are counted, in batches. ``time_zone`` and
+        ``min_authority`` are as in search; policies of people and the directive are there always.
 
         Raises:
             MemoryInputError: an argument breaks a limit, as a negative budget.
             MemoryConnectionError: the store cannot be reached, or with ``require_all`` a part of the answer.
             MemoryConfigError: as for search.
         """
-        query = checked_query(None, {"categories": categories, "time_zone": time_zone})
+        about = {"categories": categories, "time_zone": time_zone, "min_authority": min_authority}
+        query = checked_query(None, about)
         opened = await self._reader.open()
         return await opened.prepare(
             agent_id,
@@ -103,6 +105,7 @@ class Reads:
             categories=query.categories,
             require_all=require_all,
             time_zone=query.time_zone,
+            min_authority=query.min_authority,
         )
 
     async def load_turn(self, agent_id: str, text: str, **about: Unpack[LoadFields]) -> "TurnContext":

@@ -9,6 +9,7 @@ from pydantic import Field
 from memcore.models.answers import Standing
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import BoundedTime, MemoryCategory, TimeZone
+from memcore.models.origin import Authority
 
 #: Longest question, in characters; the embedder reads no more of one.
 MAX_QUESTION_CHARS = 4_000
@@ -26,6 +27,7 @@ class MemoryQuestion(Frozen):
     Attributes:
         categories: any of these categories alone.
         time_zone: the asker's, such as ``Europe/Berlin``, for words such as "yesterday"; the policy's when left out.
+        min_authority: the least authority of a memory that the answer may rest on, as in a search.
         token_budget: most tokens of the passages that the model reads.
         timeout_seconds: how long the model is waited for; after that the passages are the answer.
     """
@@ -33,6 +35,7 @@ class MemoryQuestion(Frozen):
     question: NotBlankStr = Field(max_length=MAX_QUESTION_CHARS)
     categories: frozenset[MemoryCategory] | None = None
     time_zone: TimeZone | None = None
+    min_authority: Authority | None = None
     token_budget: int = Field(default=ASK_TOKENS, ge=1, le=MAX_ASK_TOKENS, strict=True)
     timeout_seconds: float = Field(default=ASK_SECONDS, gt=0.0, le=MAX_ASK_SECONDS)
 

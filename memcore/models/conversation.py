@@ -3,8 +3,9 @@
 A subject is the person, or the session where nobody is named; an owner is a subject of one agent.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints
 
@@ -20,6 +21,7 @@ from memcore.models.memory import (
     StoredKey,
     require_text,
 )
+from memcore.models.origin import Authority, Channel, Origin, authority
 
 #: What a subject's name begins with: a user and a session of the same name are two subjects.
 USER, SESSION = "user:", "session:"
@@ -233,6 +235,7 @@ class HeldCandidate(Frozen):
         decision: why it waits.
         turn_id: the turn that held it.
         created_at: when that was said.
+        origin: by which channels it came; None of an older release.
     """
 
     candidate_id: StoredKey
@@ -241,6 +244,7 @@ class HeldCandidate(Frozen):
     decision: Decision
     turn_id: StoredKey
     created_at: BoundedTime
+    origin: Origin | None = None
 
 
 class FactState(StrEnum):
@@ -271,6 +275,8 @@ class _Kept(Frozen):
         created_at: when that was.
         last_referenced_at: when it was last said again.
         changed_at: when its state last changed.
+        origin: by which channels that came which it is made of; None of an older release.
+        authority: how far it may be trusted, by the policy; None where nobody has looked.
     """
 
     state: FactState = FactState.ACTIVE
@@ -281,6 +287,17 @@ class _Kept(Frozen):
     created_at: BoundedTime
     last_referenced_at: BoundedTime
     changed_at: BoundedTime
+    origin: Origin | None = None
+    authority: Authority | None = Field(default=None, exclude=True)
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is shown apart, as somebody else's words."""
+        return self.authority is not None and not self.authority.reaches(Authority.INFORM)
+
+    def with_authority(self, policy: Mapping[Channel, Authority]) -> Self:
+        """Return it with the authority that a policy gives its channels."""
+        return self.model_copy(update={"authority": authority(self.origin, policy)})
 
 
 class Fact(_Kept):

@@ -26,7 +26,7 @@ from memcore.errors import MemoryInputError
 from memcore.models.answers import MemoryScores, MemoryWhy, Shown, Standing
 from memcore.models.attributes import AttributeFilter, Attributes, canonical_json, no_attributes
 from memcore.models.base import UNSEEN, Frozen, Grown, NotBlankStr
-from memcore.models.origin import Authority, Channel, Origin, authority, channels_below
+from memcore.models.origin import Authority, Channel, Origin, authority, channels_below, least_shown
 
 #: The tag of every tier 1 experience.
 DETAILED_TAG = "detailed_experience"
@@ -433,6 +433,10 @@ class MemoryEntry(Frozen):
         """Return the entry with the authority that a policy gives its channels."""
         return self.model_copy(update={"authority": authority(self.origin, policy)})
 
+    def is_shown(self, policy: Mapping[Channel, Authority]) -> bool:
+        """Return whether whoever reads here is shown it, where it is named: what is in quarantine to people alone."""
+        return authority(self.origin, policy).reaches(least_shown(Authority.QUARANTINED))
+
     def known_at(self, at: datetime | None) -> "MemoryEntry":
         """Return the entry as it was at a time: not yet replaced or stated again. As it is for None."""
         if at is None:
@@ -497,7 +501,7 @@ class MemoryQuery(Frozen):
             to the policy (``memory.retrieval.time_zone``).
         attributes: values that attributes must have, each by its path, as in ``origin.channel``; in a list, one of it.
         min_authority: the least authority of a memory that is returned; ``reference`` where nothing is said, so that
-            what is in quarantine is returned to those alone who ask for it.
+            what is in quarantine is returned to a person alone who asks for it.
         hidden_channels: what came through any of these is left out, too.
         limit: the most that is returned, 1 to 1000; fewer are where fewer earn their place.
     """
@@ -522,7 +526,7 @@ class MemoryQuery(Frozen):
 
     def under(self, policy: Mapping[Channel, Authority]) -> "MemoryQuery":
         """Return the query with the channels hidden whose authority is too small by a policy."""
-        hidden = self.hidden_channels | channels_below(self.min_authority or Authority.REFERENCE, policy)
+        hidden = self.hidden_channels | channels_below(least_shown(self.min_authority or Authority.REFERENCE), policy)
         return self.model_copy(update={"hidden_channels": hidden}) if hidden else self
 
     @model_validator(mode="after")

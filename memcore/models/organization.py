@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from memcore.models.answers import Shown, Standing
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import BoundedTime, Content, Key, Labels, NewLabels, NotBlankText
+from memcore.models.origin import Channel, Origin
 
 
 class OrgFactCategory(StrEnum):
@@ -52,6 +53,11 @@ class AutonomyLevel(StrEnum):
     LOCKED = "locked"
 
 
+def origin_of(*, is_human: bool) -> Origin:
+    """Return the origin of a fact: a person writes facts as an operator, an agent as an agent."""
+    return Origin(channels=(Channel.OPERATOR if is_human else Channel.AGENT,))
+
+
 class OrgFactAuthor(Frozen):
     """Who writes a fact: an agent with its id, standing and, if known, autonomy; or a person.
 
@@ -64,6 +70,11 @@ class OrgFactAuthor(Frozen):
     autonomy_level: AutonomyLevel | None = None
     is_human: bool = False
     name: Key | None = None
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of what it writes."""
+        return origin_of(is_human=self.is_human)
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

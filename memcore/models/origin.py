@@ -150,6 +150,9 @@ def _read(via: tuple[Any, ...], by: tuple[Any, ...]) -> Origin:
 #: The origin of what an agent writes in a process of the installation.
 OWN = Origin()
 
+#: The origin of a person's own words.
+SPOKEN = Origin(channels=(Channel.PERSON,))
+
 #: The origin of a memory that has none, and of one whose origin this release cannot read.
 UNKNOWN = Origin(channels=(Channel.UNKNOWN,))
 UNREADABLE = Origin(channels=(Channel.UNKNOWN, Channel.IMPORT))
@@ -190,6 +193,11 @@ class Writer(Frozen):
     limit: Channel = Channel.PERSON
     usual: Channel = Channel.AGENT
 
+    @property
+    def is_person(self) -> bool:
+        """Whether a person reads: an operator in a process of the installation, or whose key may speak for one."""
+        return (self.usual if self.principal is None else self.limit) in {Channel.PERSON, Channel.OPERATOR}
+
     def may_claim(self, channel: Channel) -> bool:
         """Return whether it may say that something came by a channel."""
         return _CLAIMS.index(channel) >= _CLAIMS.index(self.limit)
@@ -202,14 +210,28 @@ class Writer(Frozen):
             raise MemoryChannelError(claimed.value, limit=self.limit.value)
         return OWN if claimed is Channel.AGENT and self.principal is None else _direct(claimed, self.principal)
 
-    def imported(self, given: Origin | None) -> Origin:
-        """Return the origin of what it loads in bulk: its own where none is given.
+    def spoken(self) -> Origin | None:
+        """Return the origin of a person's words that it passes on: a person's, or the most that it may claim.
 
-        A given one is kept where it may claim all of it, else it is an import's too.
+        None for a person's own in a process of the installation. Raises MemoryChannelError for a writer that may claim
+        less than an agent, who says what people said.
+        """
+        self.origin(Channel.AGENT)
+        return None if self.principal is None and self.limit is Channel.PERSON else self.origin(self.limit)
+
+    def imported(self, given: Origin | None) -> Origin:
+        """Return the origin of what it loads in bulk: its own where none is given, else the given one and its key.
+
+        Raises MemoryChannelError, naming ``origin``, for one that has a channel above its limit.
         """
         if given is None:
             return self.origin()
-        return given if all(map(self.may_claim, given.channels)) else Origin.of((given, self.origin(Channel.IMPORT)))
+        for channel in given.channels:
+            if not self.may_claim(channel):
+                raise MemoryChannelError(channel.value, limit=self.limit.value, field="origin")
+        if self.principal is None:
+            return given
+        return Origin(channels=given.channels, principals=(*given.principals, self.principal))
 
 
 @lru_cache(maxsize=10_000)
@@ -242,3 +264,25 @@ def writing_as(writer: Writer) -> Iterator[None]:
         yield
     finally:
         _WRITER.reset(token)
+
+
+_LEAST: ContextVar[Authority] = ContextVar("memtend_least_authority")
+
+
+@contextmanager
+def showing_least(least: Authority | None) -> Iterator[None]:
+    """Let what the block reads, also in its tasks and threads, leave out what has less; None changes nothing.
+
+    In one place, as the writer: a source of memories that forgot the argument would show what was not asked for.
+    """
+    token = _LEAST.set(least_shown(least or Authority.QUARANTINED))
+    try:
+        yield
+    finally:
+        _LEAST.reset(token)
+
+
+def least_shown(asked: Authority = Authority.REFERENCE) -> Authority:
+    """Return the least authority that is shown here; what is in quarantine to a person alone who asks for it."""
+    least = Authority.QUARANTINED if current_writer().is_person else Authority.REFERENCE
+    return max(asked, least, _LEAST.get(least), key=lambda each: each.rank)

@@ -14,8 +14,8 @@ from memcore.backends.protocol import ORGANISATION, FactStore
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.models.answers import Shown
 from memcore.models.memory import MAX_TAGS, NON_INFERABLE_TAG, MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
-from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactAuthor, OrgFactCategory
-from memcore.records import MemoryRecord
+from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactAuthor, OrgFactCategory, origin_of
+from memcore.records import ORIGIN_KEY, MemoryRecord
 from memcore.telemetry.events import Event
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def record_of(company: str, line: OperationLogEntry) -> MemoryRecord:
         metadata=MemoryMetadata(source=line.fact_id, tags=tuple(tags)),
         created_at=line.timestamp,
     )
-    return MemoryRecord(entry=entry)
+    return MemoryRecord(entry=entry, extra={ORIGIN_KEY: origin_of(is_human=line.author_is_human).stored()})
 
 
 def shown_by(entry: MemoryEntry) -> IndexedFact | None:

@@ -31,6 +31,7 @@ from memcore.models.organization import (
     OrgFactWriteRequest,
     OrgMemoryQuery,
 )
+from memcore.models.origin import current_writer
 from memcore.org.protocol import author_facts, require_write_access
 from memcore.org.search import ID_PREFIX, OrgSearch, fact_similarity
 from memcore.org.sync import OrgSync
@@ -135,8 +136,9 @@ class LedgerOrgMemory:
 
         With an id of one's own a retry is safe: it is another version of the same fact. Raises
         OrgMemoryAccessDeniedError when the policy does not let this author write, MemoryInputError when the fact has
-        another category.
+        another category; MemoryChannelError for a key that may not claim what this author says.
         """
+        current_writer().origin(*author.origin.channels)
         self._require_connection()
         await self._admit(request.category, author, action="org.write", fact_id=fact_id)
         key = fact_id or ids.new_id()
@@ -153,8 +155,9 @@ class LedgerOrgMemory:
         """Take a fact back; False when none stands under this id.
 
         Write access to its category is enough, also for another's; the audit keeps the reason of a person. Raises
-        OrgMemoryAccessDeniedError.
+        OrgMemoryAccessDeniedError, MemoryChannelError.
         """
+        current_writer().origin(*author.origin.channels)
         head = await self._do(lambda: self._facts.head(self._company, fact_id))
         if head is None:
             return False

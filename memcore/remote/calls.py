@@ -21,7 +21,7 @@ from memcore.client.results import (
 )
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs import ApplicationOutcome
-from memcore.memory.conversation import TOKEN_BUDGET, checked_owner
+from memcore.memory.conversation import TOKEN_BUDGET, checked_least, checked_owner
 from memcore.memory.fields import checked_query, checked_question, named_as_given, split_fields, with_fields
 from memcore.models.asking import EVENT_OF, Answer, AskEvent, MemoryQuestion
 from memcore.models.base import Frozen
@@ -167,16 +167,16 @@ def prepare(
     categories: Collection[str] | None = None,
     require_all: bool = False,
     time_zone: str | None = None,
+    min_authority: str | None = None,
 ) -> Call[PreparedMessages]:
     """Return the request that prepares a prompt."""
     require_prompt(text, token_budget)
-    query = checked_query(None, {"categories": categories, "time_zone": time_zone})
+    query = checked_query(None, {"categories": categories, "time_zone": time_zone, "min_authority": min_authority})
     wanted = None if query.categories is None else sorted(query.categories)
     body = {"text": text, "token_budget": token_budget, "categories": wanted}
     if require_all:
         body["require_all"] = True
-    if query.time_zone is not None:
-        body["time_zone"] = query.time_zone
+    body |= _present({"time_zone": query.time_zone, "min_authority": query.min_authority})
     return Call(method="POST", path=_path(agent_id, "context"), body=body, read=_prepared)
 
 
@@ -188,12 +188,14 @@ def load_turn(
     session_id: str | None = None,
     token_budget: int = TOKEN_BUDGET,
     is_first_turn: bool | None = None,
+    min_authority: str | None = None,
 ) -> Call[LoadedTurn]:
     """Return the request for what is remembered of a person."""
     checked_owner(agent_id, user_id, session_id)
     require_prompt(text, token_budget)
     body = {"text": text, "user_id": user_id, "session_id": session_id, "token_budget": token_budget}
     body["is_first_turn"] = is_first_turn
+    body |= _present({"min_authority": checked_least(min_authority)})
     return Call(method="POST", path=_path(agent_id, "conversations/load"), body=body, read=_loaded)
 
 

@@ -20,7 +20,7 @@ from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.errors import MemoryConfigError
 from memcore.models.execution import ChatMessage, MessageRole
 from memcore.models.memory import MemoryCategory, MemoryQuery
-from memcore.models.origin import AUTHORITIES, Authority, Channel, authority
+from memcore.models.origin import AUTHORITIES, Authority, Channel, authority, least_shown
 from memcore.retrieval.filters import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
 from memcore.retrieval.formatting import fit, reference_tokens
 from memcore.retrieval.near_equals import varied
@@ -208,7 +208,7 @@ class MemoryPipeline:
         messages = format_core_policies(texts, estimator=self._estimator, token_budget=token_budget)
         return LeadingPolicies(
             messages=messages,
-            by_agents=as_memories([each for each in written if not each.author.is_human]),
+            by_agents=self._trusted(as_memories([each for each in written if not each.author.is_human])),
             tokens=sum(self._estimator.estimate_tokens(message.content) for message in messages),
         )
 
@@ -356,11 +356,12 @@ class MemoryPipeline:
         return ()
 
     def _trusted(self, memories: Sequence[ScoredMemory]) -> tuple[ScoredMemory, ...]:
-        """Return the memories with the authority of each, without those in quarantine."""
+        """Return the memories with the authority of each, without those that have less than is shown here."""
         found: list[ScoredMemory] = []
+        least = least_shown()
         for each in memories:
             known = authority(each.entry.origin, self._authorities)
-            if known is not Authority.QUARANTINED:
+            if known.reaches(least):
                 found.append(each if each.authority is known else each.model_copy(update={"authority": known}))
         return tuple(found)
 
@@ -374,7 +375,7 @@ class MemoryPipeline:
         time_zone: str | None = None,
     ) -> tuple[ScoredMemory, ...]:
         query = MemoryQuery(text=query_text, categories=categories, limit=pool, time_zone=time_zone)
-        found = await self._judged_apart(agent_id, query)
+        found = await self._judged_apart(agent_id, query.under(self._authorities))
         return earned(found, shown=self._config.standing)
 
     async def _judged_apart(self, agent_id: str, query: MemoryQuery) -> tuple[ScoredMemory, ...]:

@@ -292,6 +292,7 @@ def as_memories(policies: Sequence[OrgFact]) -> tuple[ScoredMemory, ...]:
                 content=fact.content,
                 metadata=MemoryMetadata(source=fact.id),
                 created_at=fact.created_at,
+                origin=fact.author.origin,
             ),
             relevance_score=1.0,
             recency_score=1.0,

@@ -6,6 +6,7 @@ from memcore.client.results import JobReceipt
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.archive import Archived
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.models.archival import ArchivalMode
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, MemoryCategory, MemoryMetadata, MemoryQuery
@@ -71,7 +72,7 @@ class ArchiveOperations(CompanyPart):
         """Return archived memories that are out and match: best first by words, newest first without a text."""
         found = await self._ask(self._archive.search, agent_id, query)
         hidden = await self._resources.hidden()
-        return tuple(ArchivedMemory.of(each) for each in found if not hidden.hides_memory(each.record.entry))
+        return tuple(ArchivedMemory.of(each) for each in found if self._is_shown(each, hidden))
 
     async def count(self, agent_id: str) -> int:
         """Return how many of an agent's memories are out."""
@@ -86,8 +87,7 @@ class ArchiveOperations(CompanyPart):
         Raises MemoryNotFoundError.
         """
         archived = await self._ask(self._archive.find, agent_id, entry_id)
-        hidden = await self._resources.hidden()
-        if archived is None or hidden.hides_memory(archived.record.entry):
+        if archived is None or not self._is_shown(archived, await self._resources.hidden()):
             raise MemoryNotFoundError("entry_id: names nothing in this agent's archive; see `memtend archive list`")
         return ArchivedMemory.of(archived)
 
@@ -103,3 +103,7 @@ class ArchiveOperations(CompanyPart):
         receipt = await self._resources.client.restore(agent_id, entry_id)
         await self._resources.note_given(by, "archive.restore", entry_id, reason=reason)
         return receipt
+
+    def _is_shown(self, archived: Archived, hidden: Hidden) -> bool:
+        entry = archived.record.entry
+        return not hidden.hides_memory(entry) and entry.is_shown(self._resources.policy.memory.origins.authority)

@@ -17,6 +17,7 @@ from memcore.maintenance.provenance import MemoryHistory, trace_memory
 from memcore.memories import Memories
 from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, require_agent_id
 from memcore.models.memory_changes import ForgetReceipt, ListFields, UpdateFields
+from memcore.models.origin import Authority, Channel
 from memcore.records import MemoryRecord, Where
 from memcore.retrieval.conflicts import Conflict, conflicts
 from memcore.service.resources import CompanyPart
@@ -62,9 +63,13 @@ class MemoryOperations(CompanyPart):
     @reading
     async def search(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         """Return the agent's memories that match by meaning and by words, best first. Raises MemoryRetrievalError."""
-        authorities = self._resources.policy.memory.origins.authority
-        found = await (await self._resources.backend()).retrieve(require_agent_id(agent_id), query.under(authorities))
-        return tuple(each.with_authority(authorities) for each in found)
+        backend = await self._resources.backend()
+        found = await backend.retrieve(require_agent_id(agent_id), query.under(self._authorities))
+        return tuple(each.with_authority(self._authorities) for each in found)
+
+    @property
+    def _authorities(self) -> Mapping[Channel, Authority]:
+        return self._resources.policy.memory.origins.authority
 
     get = of_kept(Memories.get)
     get_by_key = of_kept(Memories.get_by_key)
@@ -147,7 +152,8 @@ class MemoryOperations(CompanyPart):
         require_agent_id(agent_id)
         backend = await self._resources.backend()
         where = Where(agent_id=agent_id, lessons=False)
-        entries = [record.entry async for page in scanned(backend, where) for record in page]
+        there = [record.entry async for page in scanned(backend, where) for record in page]
+        entries = [each for each in there if each.is_shown(self._authorities)]
         shown = await current(backend, agent_id, entries, now=self._resources.clock())
         judged = await self._ask(self._ledger.consolidation_groups.pairs, agent_id)
         pairs = {pair.source_ids: pair for pair in judged}
@@ -261,7 +267,8 @@ class MemoryOperations(CompanyPart):
         Raises MemoryCapabilityError.
         """
         shared = await self._shared()
-        return await shared.search_shared(query, exclude_agent=exclude_agent, version=version)
+        asked = query.under(self._authorities)
+        return await shared.search_shared(asked, exclude_agent=exclude_agent, version=version)
 
     async def retract(self, agent_id: str, memory_id: str) -> None:
         """Retract what an agent published; the log and searches of older versions keep it.

@@ -19,6 +19,7 @@ from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConnectionError, MemoryStoreError
+from memcore.models.origin import OPERATOR, writing_as
 from ops.cli import console
 from ops.cli.console import AsJson
 from workers.logs import FieldsFormatter
@@ -106,7 +107,8 @@ class Command:
 
         from memcore.service import create_memory_service  # noqa: PLC0415  # see above
 
-        with self.ledger() as ledger, asyncio.Runner() as runner:
+        # The runner's calls know who wrote when it was made.
+        with writing_as(OPERATOR), self.ledger() as ledger, asyncio.Runner() as runner:
             # The policy when a call needs it: a broken file must not keep anybody from pausing maintenance.
             service = create_memory_service(
                 self.settings, lambda: self.policy, ledger, self, company=company or self.company

@@ -223,6 +223,7 @@ class ContextBody(Frozen):
         token_budget: most tokens of policies and memories.
         require_all: whether the answer is 503 where a part of the installation does not answer.
         time_zone: the asker's, as in a search.
+        min_authority: the least authority of what is shown, as in a search.
     """
 
     text: str = Field(min_length=1, max_length=MAX_QUERY_CHARS)
@@ -230,6 +231,7 @@ class ContextBody(Frozen):
     categories: tuple[MemoryCategory, ...] | None = None
     require_all: bool = False
     time_zone: TimeZone | None = None
+    min_authority: Authority | None = None
 
 
 class Prepared(Frozen):
@@ -277,6 +279,7 @@ class LoadBody(Frozen):
     session_id: Name | None = None
     token_budget: StrictInt = Field(default=1_000, ge=0, le=MAX_TOKENS)
     is_first_turn: bool | None = None
+    min_authority: Authority | None = None
 
 
 class Loaded(Prepared):

@@ -72,6 +72,12 @@ TESTS = {
         "tests/unit/maintenance/test_probes.py",
     ),
     "transport": ("tests/unit/transport", "tests/integration/transport"),
+    "origins": (
+        "tests/unit/models/test_origins.py", "tests/unit/conversation/test_origins.py",
+        "tests/unit/retrieval/test_authorities.py", "tests/contract/backends/test_origins.py",
+        "tests/integration/http/test_origins.py", "tests/integration/cli/test_transfer.py",
+        "tests/integration/maintenance/test_origins.py",
+    ),
     "model servers": (
         "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",
     ),

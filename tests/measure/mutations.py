@@ -27,6 +27,24 @@ MUTANTS: tuple[Mutant, ...] = (
         ("given |= {each: _SAID[each](caller, body) for each in offered.said}", "pass"),
     ),
     *_of(
+        "origins",
+        ("if known.reaches(least):", "if known is not Authority.QUARANTINED:"),
+        ("return max(asked, least, _LEAST.get(least), key=lambda each: each.rank)", "return asked"),
+        ("return authority(self.origin, policy).reaches(least_shown(Authority.QUARANTINED))", "return True"),
+        ("if not self.may_claim(channel):", "if False:"),
+        ("record.stamped(writer)", "pass"),
+        ("return Origin(channels=given.channels, principals=(*given.principals, self.principal))", "return given"),
+        (
+            "return None if self.principal is None and self.limit is Channel.PERSON else self.origin(self.limit)",
+            "return None",
+        ),
+        (
+            '"origin": Origin.of(each.origin for each in promoted.candidates),',
+            '"origin": promoted.candidates[0].origin,',
+        ),
+        ("same = _rivals(each, alike, authorities)", "same = alike"),
+    ),
+    *_of(
         "model servers",
         ("if body == plain:", "if True:"),
         ("if trial.learnt != known:", "if False:"),

@@ -44,6 +44,7 @@ from memcore.ledger.work_items import (
 )
 from memcore.models.conversation import Candidate, Decision, FactState, HeldCandidate, Layer, Owner
 from memcore.models.memory import BoundedTime
+from memcore.models.origin import SPOKEN, Origin
 
 
 class Control(StrEnum):
@@ -66,6 +67,7 @@ class Turn(WorkRecord):
         assistant_text: what the agent answered, likewise.
         control: what the person asked about memory itself.
         outcome: counts and ids of what came of it, without any text; None while it waits.
+        origin: by which channel the person's words came; None for the person's own.
     """
 
     turn_id: str
@@ -77,6 +79,7 @@ class Turn(WorkRecord):
     assistant_text: str | None = Field(default=None, repr=False)
     control: Control | None = None
     outcome: dict[str, Any] | None = None
+    origin: Origin | None = None
     state: WorkState = WorkState.AVAILABLE
     reason: str | None = None
 
@@ -84,6 +87,16 @@ class Turn(WorkRecord):
     def owner(self) -> Owner:
         """Whose memory it is."""
         return Owner(agent_id=self.agent_id, subject=self.subject)
+
+    @property
+    def spoken(self) -> Origin:
+        """Where the person's words come from."""
+        return self.origin or SPOKEN
+
+    @property
+    def answered(self) -> Origin:
+        """Where the agent's words come from."""
+        return Origin(principals=self.spoken.principals)
 
 
 class Session(WorkRecord):
@@ -176,7 +189,8 @@ class Turns(Work[Turn]):
             now=now,
             agent_id=payload.agent_id,
         )
-        texts = {"user_text": payload.user_text, "assistant_text": payload.assistant_text}
+        # Of a turn whose text is not kept, nothing is made that would need an origin.
+        kept = payload.model_dump(mode="json", include={"user_text", "assistant_text", "origin"}, exclude_none=True)
         row: Row = {
             "company": company,
             **owner.model_dump(),
@@ -184,7 +198,7 @@ class Turns(Work[Turn]):
             "session_key": session_key,
             # An engine's clock may be ahead.
             "at": min(payload.at, now),
-            "body": pack("a turn", texts),
+            "body": pack("a turn", kept),
             "control": control,
         }
         if control is not None:
@@ -257,7 +271,7 @@ class Turns(Work[Turn]):
                 "state": "held",
                 "reason": each.decision.reason,
                 "created_at": each.created_at,
-                "body": pack("a candidate", each.model_dump(mode="json", include={"candidate", "decision"})),
+                "body": pack("a candidate", each.model_dump(mode="json", include={"candidate", "decision", "origin"})),
             }
             for each in held
         ]
@@ -512,4 +526,5 @@ def _held(row: Mapping[Any, Any]) -> HeldCandidate:
         decision=Decision.model_validate(body["decision"], extra="ignore"),
         turn_id=row["turn_id"],
         created_at=row["created_at"],
+        origin=body.get("origin"),
     )

@@ -29,11 +29,20 @@ from memcore.models.asking import (
 )
 from memcore.models.base import UNSEEN, Frozen
 from memcore.models.memory import MemoryEntry, TimeZone, require_agent_id
+from memcore.models.origin import showing_least
 from memcore.retrieval.formatting import BETWEEN_MEMORIES, memory_block
 from memcore.retrieval.pipeline import MemoryPipeline
 from memcore.retrieval.protocol import UNNEEDED, ScoredMemory, fatal_in, noting_degraded
 from memcore.retrieval.strategies.asking import TAG_QUESTION, ModelQuestions
-from memcore.retrieval.strategies.tools import CategoryNames, Query, Tool, known_categories, shown_text, tool
+from memcore.retrieval.strategies.tools import (
+    CategoryNames,
+    LeastAuthority,
+    Query,
+    Tool,
+    known_categories,
+    shown_text,
+    tool,
+)
 from memcore.telemetry.events import Event
 from memcore.untrusted_text import TAG_MEMORY_ENTRY, untrusted_content_directive, wrap_untrusted
 
@@ -113,6 +122,7 @@ class _Ask(Frozen):
     time_zone: Annotated[
         TimeZone | None, Field(description='The person\'s, as Europe/Berlin: where "yesterday" begins and ends.')
     ] = None
+    min_authority: LeastAuthority = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +172,7 @@ class Answering:
         """
         require_agent_id(agent_id)
         text = asked.question
-        with noting_degraded() as failed:
+        with showing_least(asked.min_authority), noting_degraded() as failed:
             found = await self._pipeline.chosen(
                 agent_id, text, categories=asked.categories, limit=MOST_PASSAGES, time_zone=asked.time_zone
             )
@@ -187,7 +197,7 @@ class Answering:
 
         async def ask(agent_id: str, given: _Ask) -> str:
             categories, note = known_categories(given.categories)
-            asked = MemoryQuestion(question=given.question, categories=categories or None, time_zone=given.time_zone)
+            asked = MemoryQuestion.model_validate({**dict(given), "categories": categories or None})
             finding = await self.find(agent_id, asked)
             answer = await self.answer(finding)
             rests_on = {memory_id for each in answer.sentences for memory_id in each.memory_ids}

@@ -11,6 +11,7 @@ from memcore.errors import MemoryNotFoundError
 from memcore.models.base import Frozen
 from memcore.models.execution import ChatMessage, MessageRole
 from memcore.models.memory import MemoryCategory, MemoryEntry, TimeZone, require_agent_id
+from memcore.models.origin import Authority, showing_least
 from memcore.retrieval.formatting import format_fitting
 from memcore.retrieval.passages import CUT
 from memcore.retrieval.pipeline import MemoryPipeline, PipelineParts
@@ -20,6 +21,7 @@ from memcore.retrieval.strategies.tools import (
     ID_TOKENS,
     RESULT_TOKENS,
     CategoryNames,
+    LeastAuthority,
     MemoryId,
     OfTools,
     Query,
@@ -51,6 +53,7 @@ class _Search(Frozen):
     time_zone: Annotated[
         TimeZone | None, Field(description='The person\'s, as Europe/Berlin: where "yesterday" begins and ends.')
     ] = None
+    min_authority: LeastAuthority = None
 
 
 class _Recall(Frozen):
@@ -121,14 +124,15 @@ class MemorySearch:
 
         async def search(agent_id: str, given: _Search) -> str:
             categories, note = known_categories(given.categories)
-            return await self.search(
-                agent_id,
-                given.query,
-                limit=given.limit,
-                categories=categories or None,
-                time_zone=given.time_zone,
-                notes=[note],
-            )
+            with showing_least(None if given.min_authority is None else Authority(given.min_authority)):
+                return await self.search(
+                    agent_id,
+                    given.query,
+                    limit=given.limit,
+                    categories=categories or None,
+                    time_zone=given.time_zone,
+                    notes=[note],
+                )
 
         async def recall(agent_id: str, given: _Recall) -> str:
             return await self.recall(agent_id, given.memory_id)

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, ValidationError
 
@@ -81,6 +81,12 @@ CategoryNames = Annotated[
     Field(
         max_length=32, json_schema_extra={"items": {"type": "string", "enum": [str(each) for each in MemoryCategory]}}
     ),
+]
+
+#: The least authority of what is shown.
+LeastAuthority = Annotated[
+    Literal["instruct", "inform", "reference"] | None,
+    Field(description="Only what is trusted this much: instruct, of a person; inform, of agents too; reference, all."),
 ]
 
 

@@ -11,7 +11,6 @@ import typer
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.models.memory_changes import ListFields, UpdateFields
-from memcore.models.origin import OPERATOR, writing_as
 from ops.cli.memory.memories import By, Source, Tags, entry_facts, moment, short, standard_input
 from ops.cli.session import Commands, JsonCommand
 
@@ -139,10 +138,7 @@ def update(
         given["expires_at"] = until
     if not given:
         raise MemoryInputError("content", "say what is to change")
-    with writing_as(OPERATOR):
-        entry = command.run(
-            lambda service: service.memories.update(agent_id, memory_id, by=by, expected=expected, **given)
-        )
+    entry = command.run(lambda service: service.memories.update(agent_id, memory_id, by=by, expected=expected, **given))
     command.show_facts(_facts(entry))
 
 

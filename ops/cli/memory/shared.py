@@ -6,7 +6,6 @@ import typer
 
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryQuery
-from memcore.models.origin import OPERATOR, writing_as
 from ops.cli.memory.memories import (
     CategoryOption,
     Limit,
@@ -35,8 +34,7 @@ def publish(
 ) -> None:
     """Publish a text for all agents; when the command ends, searches find it."""
     request = store_request(content, category=category, namespace=namespace, source=source, tags=tag)
-    with writing_as(OPERATOR):
-        command.show_facts({"id": command.run(lambda service: service.memories.publish(agent_id, request))})
+    command.show_facts({"id": command.run(lambda service: service.memories.publish(agent_id, request))})
 
 
 @app.command("search")

@@ -19,11 +19,11 @@ from memcore.client.client import MemoryClient
 from memcore.client.envelopes import ImportRecord, portions
 from memcore.client.results import JobState, StoreReceipt
 from memcore.clock import utc_now
-from memcore.errors import MemoryInputError, MemoryStoreError
+from memcore.errors import MemoryChannelError, MemoryInputError, MemoryStoreError
 from memcore.importers.importing import Import
 from memcore.importers.references import References
 from memcore.models.base import escaped_json, naming_fields
-from memcore.models.origin import UNKNOWN, Channel
+from memcore.models.origin import UNKNOWN, Channel, Writer, writing_as
 from memcore.records import MemoryRecord, Where
 from ops.cli.console import warn
 from ops.cli.session import STORE_SECONDS, Command, Commands, JsonCommand, await_stored
@@ -62,7 +62,10 @@ def import_memories(
     ] = None,
     agent: Annotated[str | None, typer.Option(help="With --from: the agent that gets all memories.")] = None,
     channel: Annotated[
-        str | None, typer.Option(help="The channel of memories that name no origin: import, or what you vouch for.")
+        str | None,
+        typer.Option(
+            help="The highest that a line may claim, and that of a line without origin: else any, and import."
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --from: only show what would be stored.")] = False,
     refused: Annotated[
@@ -71,24 +74,26 @@ def import_memories(
 ) -> None:
     """Store memories through the queue. Without --from, all lines are checked before the first is sent."""
     with naming_fields(name="channel"):
-        claimed = Channel.IMPORT if channel is None else _CHANNEL.validate_python(channel)
+        claimed = None if channel is None else _CHANNEL.validate_python(channel)
+    writer = Writer(limit=claimed or Channel.PERSON, usual=claimed or Channel.IMPORT)
     if source is not None:
-        _import_from(command, source, file, agent=agent, channel=claimed, dry_run=dry_run, refused=refused)
+        _import_from(command, source, file, agent=agent, writer=writer, dry_run=dry_run, refused=refused)
         return
     for name, is_given in (("agent", agent is not None), ("dry_run", dry_run), ("refused", refused is not None)):
         if is_given:
             raise MemoryInputError(name, "needs --from; memtend's own lines are --from jsonl")
-    _import_lines(command, file, channel=claimed)
+    _import_lines(command, file, writer=writer)
 
 
-def _import_lines(command: JsonCommand, file: Path, *, channel: Channel) -> None:
+def _import_lines(command: JsonCommand, file: Path, *, writer: Writer) -> None:
     now = utc_now()
-    records = list(vouched(parse(_lines(file), now=now), channel))
+    records = list(parse(_lines(file), now=now, writer=writer))
     sent, ids, facts = 0, set[str](), Counter[str]()
     is_silent = command.as_json or not sys.stderr.isatty()
     with (
         closing(References()) as references,
         command.client() as client,
+        writing_as(writer),
         Progress(disable=is_silent) as progress,
     ):
         bar = progress.add_task("importing", total=len(records))
@@ -113,13 +118,6 @@ def _import_lines(command: JsonCommand, file: Path, *, channel: Channel) -> None
     )
 
 
-def vouched(records: Iterable[ImportRecord], channel: Channel) -> Iterator[ImportRecord]:
-    """Yield the records; those that name neither origin nor channel with this one."""
-    for each in records:
-        says_none = each.origin is None and each.channel is None
-        yield each.model_copy(update={"channel": channel}) if says_none else each
-
-
 def _rounds(records: Iterable[ImportRecord], references: References) -> Iterator[list[ImportRecord]]:
     """Yield what is sent and stored together: first what replaces nothing, then what replaces any of that, and so on.
 
@@ -140,7 +138,7 @@ def _import_from(
     file: Path,
     *,
     agent: str | None,
-    channel: Channel,
+    writer: Writer,
     dry_run: bool,
     refused: Path | None,
 ) -> None:
@@ -159,6 +157,7 @@ def _import_from(
                 path=file,
                 now=utc_now(),
                 agent=agent,
+                writer=writer,
                 on_refused=listing,
                 on_repeated=references.repeat,
             )
@@ -170,8 +169,8 @@ def _import_from(
             for _ in work.records():
                 progress.update(bar, advance=1)
         else:
-            with command.client() as client:
-                for part in _rounds(vouched(work.records(), channel), references):
+            with command.client() as client, writing_as(writer):
+                for part in _rounds(work.records(), references):
                     receipt = client.import_many(part)
                     references.note(part, receipt.memory_ids)
                     unknown += _stored(client, receipt, given_up)
@@ -266,17 +265,24 @@ def export_memories(
         draft.replace(file)
 
 
-def parse(lines: Iterable[bytes], *, now: datetime) -> Iterator[ImportRecord]:
-    """Yield each line's record, dated now where it has no date. Raises MemoryInputError, naming line and field."""
+def parse(lines: Iterable[bytes], *, now: datetime, writer: Writer) -> Iterator[ImportRecord]:
+    """Yield each line's record, dated now where it has no date.
+
+    Raises MemoryInputError, naming line and field; MemoryChannelError for a line that claims more than the writer may.
+    """
     for number, text in enumerate(lines, start=1):
         if not text.strip():
             continue
         try:
-            yield ImportRecord.model_validate_json(text).dated(now)
+            record = ImportRecord.model_validate_json(text).dated(now)
+            record.stamped(writer)
+            yield record
         except ValidationError as error:
             raise MemoryInputError.of(error, prefix=f"line {number}") from None
         except MemoryInputError as error:
             raise MemoryInputError(f"line {number}.{error.field}", error.problem) from None
+        except MemoryChannelError as error:
+            raise error.within(f"line {number}") from None
 
 
 def line(record: MemoryRecord) -> str:

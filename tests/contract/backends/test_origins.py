@@ -8,7 +8,7 @@ from support.memories import new_agent, record
 from memcore.backends.factory import WorkerBackend
 from memcore.models.answers import Shown
 from memcore.models.memory import MemoryQuery
-from memcore.models.origin import AUTHORITIES, Authority, Channel, Origin
+from memcore.models.origin import AUTHORITIES, ENGINE, OPERATOR, Authority, Channel, Origin, Writer, writing_as
 from memcore.records import ORIGIN_KEY
 
 ORIGINS = {
@@ -18,6 +18,9 @@ ORIGINS = {
     "of a person": Origin(channels=(Channel.PERSON,)),
     "of an older release": None,
 }
+
+#: Those that no tool had a part in.
+OPEN = {"of an agent", "of a person", "of an older release"}
 
 
 async def _stored(backend: WorkerBackend) -> str:
@@ -38,14 +41,15 @@ async def test_an_origin_is_read_as_it_was_stored(backend: WorkerBackend) -> Non
 
 @pytest.mark.parametrize("text", [None, "of"])
 @pytest.mark.parametrize(
-    ("least", "policy", "expected"),
+    ("least", "policy", "reader", "expected"),
     [
-        (None, {}, set(ORIGINS)),
-        (Authority.QUARANTINED, {Channel.TOOL: Authority.QUARANTINED}, set(ORIGINS)),
-        (None, {Channel.TOOL: Authority.QUARANTINED}, {"of an agent", "of a person", "of an older release"}),
-        (Authority.INFORM, {}, {"of an agent", "of a person", "of an older release"}),
-        (Authority.INFORM, {Channel.UNKNOWN: Authority.REFERENCE}, {"of an agent", "of a person"}),
-        (Authority.INSTRUCT, {}, {"of a person"}),
+        (None, {}, ENGINE, set(ORIGINS)),
+        (Authority.QUARANTINED, {Channel.TOOL: Authority.QUARANTINED}, OPERATOR, set(ORIGINS)),
+        (Authority.QUARANTINED, {Channel.TOOL: Authority.QUARANTINED}, ENGINE, OPEN),
+        (None, {Channel.TOOL: Authority.QUARANTINED}, OPERATOR, OPEN),
+        (Authority.INFORM, {}, OPERATOR, OPEN),
+        (Authority.INFORM, {Channel.UNKNOWN: Authority.REFERENCE}, ENGINE, {"of an agent", "of a person"}),
+        (Authority.INSTRUCT, {}, ENGINE, {"of a person"}),
     ],
 )
 async def test_a_search_leaves_out_what_has_too_little_authority(
@@ -53,8 +57,10 @@ async def test_a_search_leaves_out_what_has_too_little_authority(
     text: str | None,
     least: Authority | None,
     policy: dict[Channel, Authority],
+    reader: Writer,
     expected: set[str],
 ) -> None:
     agent = await _stored(backend)
-    query = MemoryQuery(text=text, min_authority=least, standing=Shown.ANY).under({**AUTHORITIES, **policy})
+    with writing_as(reader):
+        query = MemoryQuery(text=text, min_authority=least, standing=Shown.ANY).under({**AUTHORITIES, **policy})
     assert {each.content for each in await backend.retrieve(agent, query)} == expected

@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
 from support.command_line import CommandLine
 from support.memories import new_agent
+
+from memcore.config.policy import Policy
+from ops.cli import session
 
 
 def refused(memtend: CommandLine, *words: str) -> str:
@@ -129,3 +133,15 @@ def test_an_agent_that_is_removed_leaves_the_schedule_and_its_memories_can_come_
     assert back == {"one", "two"}
     stored(memtend, agent, "four")
     assert agent in [each["agent_id"] for each in memtend.ok("agents", "list", "--json").value]
+
+
+def test_an_operator_is_shown_what_is_in_quarantine(memtend: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, text = new_agent(), "The page asks for the password."
+    line = {"agent_id": agent, "category": "semantic", "content": text, "channel": "tool"}
+    memtend.ok("import", "-", stdin=json.dumps(line).encode())
+    hidden = Policy.model_validate({"memory": {"origins": {"authority": {"tool": "quarantined"}}}})
+    monkeypatch.setattr(session, "policy_of", lambda _settings: hidden)
+    (listed,) = memtend.ok("list", agent, "--json").value["memories"]
+    assert listed["text"] == text
+    assert memtend.ok("get", agent, listed["id"], "--json").value["text"] == text
+    assert memtend.ok("search", agent, text, "--json").value == []

@@ -1,8 +1,11 @@
 import json
 from pathlib import Path
 
+import pytest
 from support.command_line import CommandLine
 from support.memories import new_agent
+
+from memcore.models.origin import Channel
 
 
 def lines_of(agent: str) -> list[dict[str, object]]:
@@ -61,6 +64,40 @@ def test_a_line_that_says_no_origin_is_another_systems(memtend: CommandLine) -> 
     assert [each["channels"] for each in found] == [["operator"], ["operator"], ["tool"], ["agent"]]
     refused = memtend("import", "-", "--channel", "oracle", stdin=b"")
     assert (refused.code != 0, "channel" in refused.err) == (True, True)
+
+
+@pytest.mark.parametrize("said", [{"origin": {"channels": ["tool", "person"]}}, {"channel": "agent"}])
+def test_a_line_claims_at_most_the_channel_of_the_import(
+    memtend: CommandLine, tmp_path: Path, said: dict[str, object]
+) -> None:
+    agent = new_agent()
+    first, second = ({name: value for name, value in each.items() if name != "origin"} for each in lines_of(agent)[:2])
+    file = tmp_path / "in.jsonl"
+    file.write_text("\n".join(map(json.dumps, [first, {**second, **said}])))
+    (field,) = said
+    refused = memtend("import", str(file), "--channel", "tool")
+    assert refused.code != 0
+    assert f"line 2.{field}: is {'person' if field == 'origin' else 'agent'}; tool at most" in refused.err
+    assert memtend.ok("export", "--agent", agent).out == ""
+
+    report = memtend("import", str(file), "--from", "jsonl", "--channel", "tool", "--json")
+    assert (report.code, report.value["refused"], report.value["sent"]) == (1, {field: 1}, 1)
+    assert "tool at most" in Path(report.value["refused_list"]).read_text()
+    (kept,) = [json.loads(each) for each in memtend.ok("export", "--agent", agent).out.splitlines()]
+    assert (kept["content"], kept["origin"]["channels"]) == (first["content"], ["tool"])
+
+
+def test_an_operators_restore_keeps_every_origin_as_it_was(memtend: CommandLine) -> None:
+    agent, other = new_agent(), new_agent()
+    origins = [{"channels": [each], "principals": ["k1"]} for each in Channel]
+    origins += [{"channels": ["person", "tool"], "principals": []}, {"channels": ["import"], "principals": ["a", "b"]}]
+    lines = [{**lines_of(agent)[0], "content": str(n), "origin": origin} for n, origin in enumerate(origins)]
+    memtend.ok("import", "-", stdin="\n".join(map(json.dumps, lines)).encode())
+    exported = memtend.ok("export", "--agent", agent).out
+    memtend.ok("import", "-", stdin=exported.replace(agent, other).encode())
+    for whose in (agent, other):
+        found = [json.loads(each) for each in memtend.ok("export", "--agent", whose).out.splitlines()]
+        assert {each["content"]: each["origin"] for each in found} == {str(n): each for n, each in enumerate(origins)}
 
 
 def test_keys_and_attributes_come_out_as_they_went_in(memtend: CommandLine) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,6 +18,9 @@ FOUND = "The page says that invoices go to the new account."
 KNOWN = "Invoices go to the account of the bank in Bern."
 
 ENGINE = (Verb.READ, Verb.WRITE)
+
+
+QUARANTINE = "memory: {origins: {authority: {tool: quarantined}}}"
 
 
 class Writers:
@@ -39,9 +43,9 @@ class Writers:
         return list((await self.memory(memory_id))["origin"]["channels"])
 
 
-def _played(stack: StackAddress, play: Callable[[Writers], Awaitable[None]]) -> None:
+def _played(stack: StackAddress, play: Callable[[Writers], Awaitable[None]], *, policy: Path | None = None) -> None:
     async def run() -> None:
-        async with http_api(stack.settings) as opened:
+        async with http_api(stack.settings.model_copy(update={"policy_path": policy})) as opened:
             agent = new_agent("origins")
             tool = opened.key(agents=[agent], verbs=ENGINE, channel="tool")
             engine = opened.key(agents=[agent], verbs=ENGINE)
@@ -62,6 +66,21 @@ def test_a_key_claims_nothing_above_its_channel(stack: StackAddress, claimed: st
             assert (answer.status_code, problem["domain_code"], problem["field"]) == (403, "denied", "channel")
             assert "tool at most" in problem["detail"]
         assert (await writers.engine.get(writers.place)).json()["memories"] == []
+
+    _played(stack, play)
+
+
+def test_no_request_names_an_origin_of_its_own(stack: StackAddress) -> None:
+    async def play(writers: Writers) -> None:
+        said = {"content": FOUND, "origin": {"channels": ["person"]}}
+        changed = await writers.stored(writers.tool, KNOWN)
+        answers = [
+            await writers.tool.post(writers.place, json=said),
+            await writers.tool.post(f"{writers.place}:batch", json={"memories": [said]}),
+            await writers.tool.patch(f"{writers.place}/{changed}", json=said),
+        ]
+        assert [each.status_code for each in answers] == [422] * 3, [each.text for each in answers]
+        assert await writers.channels(changed) == ["tool"]
 
     _played(stack, play)
 
@@ -141,5 +160,89 @@ def test_the_same_text_of_two_origins_is_two_memories(stack: StackAddress) -> No
         first, second = [await writers.stored(each, FOUND) for each in (writers.tool, writers.engine)]
         assert [await writers.channels(each) for each in (first, second)] == [["tool"], ["agent"]]
         assert await writers.stored(writers.tool, FOUND) == first
+
+    _played(stack, play)
+
+
+@pytest.mark.parametrize(
+    ("least", "shown"),
+    [(None, {FOUND, KNOWN}), ("reference", {FOUND, KNOWN}), ("inform", {KNOWN}), ("instruct", set[str]())],
+)
+def test_a_prompt_has_nothing_below_the_authority_that_is_asked_for(
+    stack: StackAddress, least: str | None, shown: set[str]
+) -> None:
+    async def play(writers: Writers) -> None:
+        await writers.stored(writers.tool, FOUND)
+        await writers.stored(writers.engine, KNOWN)
+        place, said = f"/v1/agents/{writers.agent}", {} if least is None else {"min_authority": least}
+        question = "To which account do invoices go?"
+        prompt = await writers.engine.post(f"{place}/context", json={"text": question, "token_budget": 900, **said})
+        answers = [prompt, await writers.engine.post(f"{place}/ask", json={"question": question, **said})]
+        for name, field in (("search_memory", "query"), ("ask_memory", "question")):
+            call = {"name": name, "arguments": {field: question, **said}}
+            answers.append(await writers.engine.post(f"{place}/tools:call", json=call))
+        for answer in answers:
+            assert answer.status_code == 200, answer.text
+            assert {text for text in (FOUND, KNOWN) if text in answer.text} == shown, answer.text
+
+    _played(stack, play)
+
+
+def test_an_authority_that_is_none_is_refused_by_every_prompt(stack: StackAddress) -> None:
+    async def play(writers: Writers) -> None:
+        place = f"/v1/agents/{writers.agent}"
+        body = {"text": "x", "token_budget": 9, "question": "x", "min_authority": "most"}
+        for door, fields in (("context", ("text", "token_budget")), ("ask", ("question",))):
+            given = {name: body[name] for name in (*fields, "min_authority")}
+            answer = await writers.engine.post(f"{place}/{door}", json=given)
+            assert (answer.status_code, answer.json()["field"]) == (422, "min_authority"), answer.text
+
+    _played(stack, play)
+
+
+def test_what_is_in_quarantine_is_shown_to_people_alone(stack: StackAddress, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(QUARANTINE)
+
+    async def play(writers: Writers) -> None:
+        found = await writers.stored(writers.tool, FOUND, key="account")
+        place = writers.place
+
+        async def shown_to(client: httpx.AsyncClient) -> list[bool]:
+            one = await client.get(f"{place}/{found}")
+            assert one.status_code == 200 or one.json()["domain_code"] == "not_found", one.text
+            history = await client.get(f"{place}/{found}/history")
+            listed = [await client.get(place, params=params) for params in ({}, {"key": "account"})]
+            body = {"text": FOUND, "min_authority": "quarantined"}
+            answers = [one, history, *listed, await client.post(f"/v1/agents/{writers.agent}/search", json=body)]
+            return [FOUND in each.text for each in answers]
+
+        for client in (writers.tool, writers.engine):
+            assert await shown_to(client) == [False] * 5
+            changed = await client.patch(f"{place}/{found}", json={"tags": ["seen"]})
+            assert (changed.status_code, FOUND in changed.text) == (404, False)
+        for channel in ("person", "operator"):
+            async with writers.opened.client(writers.opened.key(verbs=ENGINE, channel=channel)) as person:
+                assert await shown_to(person) == [True] * 5
+                prompt = {"text": FOUND, "token_budget": 900, "min_authority": "quarantined"}
+                shown = await person.post(f"/v1/agents/{writers.agent}/context", json=prompt)
+                assert (shown.status_code, FOUND in shown.text) == (200, False)
+        # It is kept and counted as any other, and nothing else takes its place.
+        assert (await writers.engine.get(f"{place}:count")).json() == {"count": 1}
+
+    _played(stack, play, policy=policy)
+
+
+@pytest.mark.parametrize(("channel", "status"), [("tool", 403), ("agent", 403), ("operator", 201), (None, 201)])
+def test_a_key_writes_no_fact_for_a_person_whom_it_may_not_claim(
+    stack: StackAddress, channel: str | None, status: int
+) -> None:
+    async def play(writers: Writers) -> None:
+        body = {"fact": {"content": f"{FOUND} Said by {channel}.", "category": "procedure"}}
+        async with writers.opened.client(writers.opened.key(channel=channel)) as client:
+            answer = await client.post("/v1/org/facts", json=body)
+            assert answer.status_code == status, answer.text
+            facts = (await client.get("/v1/org/facts", params={"limit": 100})).text
+        assert (f"Said by {channel}." in facts) is (status == 201)  # a status
 
     _played(stack, play)

@@ -256,7 +256,11 @@ class Script:
         return self.memory.count(self.agent, category=self.dice.choice([None, "social"]))
 
     def prepare(self) -> Any:
-        return [each.role for each in self.memory.prepare(self.agent, "payments queue", token_budget=600)]
+        shown = [
+            self.memory.prepare(self.agent, "payments queue", token_budget=600, min_authority=least)
+            for least in (None, "inform", "instruct")
+        ]
+        return [[(each.role, each.content.count("via=")) for each in messages] for messages in shown]
 
     def wrong(self) -> Any:
         memory, agent = self.memory, self.agent

@@ -14,12 +14,14 @@ from support.ledger_records import copied_urls
 from support.maintenance_fixture import AGENT, COMPANY, FILLER, SHARED_MEMORY, MaintenanceFixture
 from support.thorough import examples
 
+from memcore.client.envelopes import ImportRecord, build_payload
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig
 from memcore.config.policy import Policy
-from memcore.errors import MemoryInputError
+from memcore.errors import MemoryChannelError, MemoryInputError
+from memcore.ingest import Ingestor
 from memcore.memories import Memories
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
-from memcore.models.origin import AUTHORITIES, Channel, Writer, authority, may_replace, writing_as
+from memcore.models.origin import AUTHORITIES, Channel, Origin, Writer, authority, may_replace, writing_as
 from memcore.records import MemoryRecord
 
 TEXTS = (
@@ -30,7 +32,7 @@ TEXTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step: a writer puts, edits or supersedes, or a run is due, or one is undone."""
+    """One step: a writer puts, imports, edits or supersedes, or a run is due, or one is undone."""
 
     act: str
     channel: Channel = Channel.AGENT
@@ -40,7 +42,7 @@ class Step:
 
 STEPS = st.builds(
     Step,
-    act=st.sampled_from(["put", "put", "supersede", "edit", "supersede", "forget", "run", "run", "undo"]),
+    act=st.sampled_from(["put", "put", "import", "supersede", "edit", "supersede", "forget", "run", "run", "undo"]),
     channel=st.sampled_from([Channel.PERSON, Channel.AGENT, Channel.TOOL, Channel.DOCUMENT]),
     text=st.sampled_from(TEXTS),
     pick=st.integers(0, 99),
@@ -74,6 +76,8 @@ class Model:
             match step.act:
                 case "put":
                     await self.put(step)
+                case "import":
+                    await self.load(step, writer)
                 case "supersede" if chosen is not None:
                     await self.put(step, supersedes=(chosen,))
                 case "edit" if chosen is not None:
@@ -96,6 +100,22 @@ class Model:
         entry = await self.memories.put(AGENT, request)
         # Repeated by a copy that a run kept, it is that copy.
         self.made_of.setdefault(entry.id, frozenset({step.channel}))
+
+    async def load(self, step: Step, writer: Writer) -> None:
+        """Import a line that claims what it may and what it may not."""
+        claimed = Origin(channels=(tuple(Channel)[step.pick % len(Channel)],), principals=("of a file",))
+        record = ImportRecord(
+            agent_id=AGENT, category=MemoryCategory.EPISODIC, content=f"{step.text} On file.", origin=claimed
+        )
+        try:
+            origin = record.stamped(writer)
+        except MemoryChannelError:
+            assert not writer.may_claim(*claimed.channels)
+            return
+        item = build_payload(AGENT, record.request(), company=COMPANY, sent_at=self.world.clock(), origin=origin)
+        backend, ledger = self.world.backend, self.world.ledger
+        await Ingestor.by_policy(backend, ledger, company=COMPANY, policy=Policy()).write([item])
+        self.made_of.setdefault(item.id, frozenset(claimed.channels))
 
     async def check(self) -> None:
         live = await self.world.live()

@@ -70,7 +70,7 @@ def test_a_writer_claims_at_most_its_limit(limit: Channel, claimed: Channel) -> 
         assert writer.origin(claimed) == Origin(channels=(claimed,), principals=("key",))
         assert AUTHORITIES[limit].reaches(AUTHORITIES[claimed])
     else:
-        with pytest.raises(MemoryChannelError, match=f"channel: is {claimed}; the key may claim {limit} at most"):
+        with pytest.raises(MemoryChannelError, match=f"channel: is {claimed}; {limit} at most"):
             writer.origin(claimed)
 
 
@@ -86,16 +86,19 @@ def test_a_writer_that_claims_nothing_is_an_agent_or_less() -> None:
 
 
 @given(origins, channels)
-def test_an_import_keeps_only_what_its_writer_may_claim(origin: Origin, limit: Channel) -> None:
-    writer = Writer(limit=limit)
-
-    kept = writer.imported(origin)
+def test_an_import_claims_only_what_its_writer_may(origin: Origin, limit: Channel) -> None:
+    writer, key = Writer(limit=limit), Writer(principal="key", limit=limit)
 
     assert writer.imported(None) == writer.origin()
     if all(map(writer.may_claim, origin.channels)):
-        assert kept == origin
+        assert writer.imported(origin) == origin
+        assert key.imported(origin).channels == origin.channels
+        assert {*key.imported(origin).principals} == {*origin.principals, "key"}
     else:
-        assert authority(kept, AUTHORITIES) is Authority.REFERENCE
+        for each in (writer, key):
+            with pytest.raises(MemoryChannelError, match=f"^origin: is .*; {limit} at most") as error:
+                each.imported(origin)
+            assert (error.value.field, error.value.limit) == ("origin", limit)
 
 
 def test_the_channels_below_an_authority_are_those_that_do_not_reach_it() -> None:

@@ -15,7 +15,7 @@ from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.models.answers import Shown
 from memcore.models.execution import ChatMessage
 from memcore.models.memory import MemoryEntry
-from memcore.models.origin import AUTHORITIES, Authority, Channel, Origin
+from memcore.models.origin import AUTHORITIES, Authority, Channel, Origin, showing_least
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.formatting import REFERENCE_CLOSING, REFERENCE_OPENING
 from memcore.retrieval.protocol import DefaultTokenEstimator
@@ -134,3 +134,24 @@ async def test_the_block_is_within_the_budget(said: list[tuple[Channel, int]], b
     messages = await prompt(*entries, budget=budget)
     shown = messages[-1].content if messages else ""
     assert DefaultTokenEstimator().estimate_tokens(shown) <= budget
+
+
+@pytest.mark.parametrize(
+    ("least", "shown"),
+    [(None, {"alpha", "beta", "gamma"}), (Authority.INFORM, {"beta", "gamma"}), (Authority.INSTRUCT, {"gamma"})],
+)
+async def test_a_store_that_knows_no_origins_shows_no_less_than_is_asked_for(
+    least: Authority | None, shown: set[str]
+) -> None:
+    entries = (
+        via(Channel.TOOL, "t", "alpha of the page"),
+        via(Channel.AGENT, "b", "beta of the agent"),
+        via(Channel.PERSON, "c", "gamma of the person"),
+    )
+    with showing_least(least):
+        messages = await prompt(*entries)
+    tools = ToolBasedInjectionStrategy(backend=PlainBackend(entries), config=CONFIG, clock=lambda: NOW)
+    asked = {"query": "alpha beta gamma", **({} if least is None else {"min_authority": str(least)})}
+    answer = await tools.handle_tool_call("ada", "search_memory", asked)
+    for text in (str(messages), answer):
+        assert {word for word in ("alpha", "beta", "gamma") if f"{word} of" in text} == shown
