@@ -54,7 +54,7 @@ FEASTS = {
     "whitsun": "whit(?:sun| sunday| monday)|pentecost|pfingsten|pfingstsonntag|pfingstmontag|pinksteren|pentecôte"
     "|pentecostés|pentecoste|pentecostes",
     "corpus christi": "corpus christi|fronleichnam|fête-dieu|corpus(?: christi)?|corpus domini",
-    "epiphany": "epiphany|twelfth night|dreikönig(?:e|stag)?|heilige[nr]? drei könige[n]?|épiphanie|fête des rois"
+    "epiphany": "epiphany|dreikönig(?:e|stag)?|heilige[nr]? drei könige[n]?|épiphanie|fête des rois"
     "|reyes|día de reyes|epifania|befana",
     "valentine": "valentine(?:'s|\u2019s|s)?(?: day)?|valentinstag|saint-valentin|san valentín|san valentino",
     "assumption": "assumption(?: day)?|mariä himmelfahrt|assomption|la asunción|ferragosto",

@@ -1,7 +1,7 @@
 """What reads a collection: by id, by filter and in order; by meaning and by keywords in one round trip."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from anthropic.lib.tools import ToolError
@@ -12,7 +11,8 @@ from memcore.adapters.anthropic_memory import MemtendMemoryTool
 from memcore.adapters.langgraph import MemtendStore
 from memcore.errors import MemoryConflictError
 from memcore.memories import Memories
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
+from memcore.records import MemoryRecord
 
 AGENT, FILE = "oncall", "/memories/a.txt"
 
@@ -47,17 +47,17 @@ async def test_of_ten_puts_to_one_key_all_are_done_and_the_last_stays(local: Loc
 def test_a_put_that_meets_a_delete_is_done_again_and_a_later_put_stays(
     local: LocalMemory, monkeypatch: pytest.MonkeyPatch, others: str, kept: str
 ) -> None:
-    get, calls = Memories.get, iter([others])
+    look, calls = Memories._current, iter([others])
 
-    async def got_after(self: Memories, agent_id: str, memory_id: str, **how: Any) -> MemoryEntry | None:
+    async def seen_after(self: Memories, agent_id: str, memory_id: str) -> MemoryRecord | None:
         for call in calls:
             await self.forget(agent_id, memory_id)
             if call == "put":
                 request = MemoryStoreRequest(content="theirs", category=MemoryCategory.SEMANTIC, key="k")
                 await self.put(agent_id, request)
-        return await get(self, agent_id, memory_id, **how)
+        return await look(self, agent_id, memory_id)
 
-    monkeypatch.setattr(Memories, "get", got_after)
+    monkeypatch.setattr(Memories, "_current", seen_after)
     assert local.put(AGENT, "mine", key="k").content == kept
     assert [each.content for each in local.entries] == [kept]
 
