@@ -14,7 +14,7 @@ from mmap import mmap
 from signal import SIGKILL
 
 import psutil
-from billiard import current_process
+from billiard.process import current_process
 
 from memcore.telemetry.events import Event
 from workers.health import BEAT_SECONDS, FROZEN_SECONDS, LifeWatch

@@ -5,9 +5,8 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from memcore.adapters.protocol import MemoryLike, forget, listed, requiring, write
 from memcore.adapters.values import escaped_name, plain_name
@@ -401,18 +400,6 @@ class MemtendMemoryTool(BetaAbstractMemoryTool):
         return _answered(self._files.clear)
 
 
-def _in_thread(
-    command: Callable[Concatenate[MemtendMemoryTool, _P], str],
-) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, str]]:
-    """Return a command of the tool as one of the tool that is awaited."""
-
-    @wraps(command)
-    async def run(self: "AsyncMemtendMemoryTool", /, *args: _P.args, **kwargs: _P.kwargs) -> str:
-        return await asyncio.to_thread(command, self._tool, *args, **kwargs)  # a method of its class
-
-    return run
-
-
 class AsyncMemtendMemoryTool(BetaAsyncAbstractMemoryTool):
     """The memory tool for ``AsyncAnthropic``; see MemtendMemoryTool. Its commands run in threads."""
 
@@ -428,10 +415,30 @@ class AsyncMemtendMemoryTool(BetaAsyncAbstractMemoryTool):
         super().__init__(cache_control=cache_control)
         self._tool = MemtendMemoryTool(memory, agent_id=agent_id, namespace=namespace, category=category)
 
-    view = _in_thread(MemtendMemoryTool.view)
-    create = _in_thread(MemtendMemoryTool.create)
-    str_replace = _in_thread(MemtendMemoryTool.str_replace)
-    insert = _in_thread(MemtendMemoryTool.insert)
-    delete = _in_thread(MemtendMemoryTool.delete)
-    rename = _in_thread(MemtendMemoryTool.rename)
-    clear_all_memory = _in_thread(MemtendMemoryTool.clear_all_memory)
+    async def view(self, command: "BetaMemoryTool20250818ViewCommand") -> str:
+        """Show a file or a folder."""
+        return await asyncio.to_thread(self._tool.view, command)
+
+    async def create(self, command: "BetaMemoryTool20250818CreateCommand") -> str:
+        """Make a new file."""
+        return await asyncio.to_thread(self._tool.create, command)
+
+    async def str_replace(self, command: "BetaMemoryTool20250818StrReplaceCommand") -> str:
+        """Replace a text of a file."""
+        return await asyncio.to_thread(self._tool.str_replace, command)
+
+    async def insert(self, command: "BetaMemoryTool20250818InsertCommand") -> str:
+        """Put a text behind a line of a file."""
+        return await asyncio.to_thread(self._tool.insert, command)
+
+    async def delete(self, command: "BetaMemoryTool20250818DeleteCommand") -> str:
+        """Take a file or a folder away."""
+        return await asyncio.to_thread(self._tool.delete, command)
+
+    async def rename(self, command: "BetaMemoryTool20250818RenameCommand") -> str:
+        """Move a file or a folder."""
+        return await asyncio.to_thread(self._tool.rename, command)
+
+    async def clear_all_memory(self) -> str:
+        """Take all files away."""
+        return await asyncio.to_thread(self._tool.clear_all_memory)
