@@ -43,7 +43,8 @@ class Children:
 
     def show_life(self) -> None:
         """Show from now on that this process, a child of the pool, lives; from a thread."""
-        if (index := current_process().index) < _MOST:
+        index: int = getattr(current_process(), "index", 0)  # a pool gives it to its children
+        if index < _MOST:
             threading.Thread(target=self._show, args=(index,), name="signs-of-life", daemon=True).start()
 
     def _show(self, index: int) -> None:
