@@ -6,9 +6,10 @@ from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from billiard import get_context
+from billiard.context import ForkContext
 from support.running_stack import wait_until
 
 from memcore.telemetry.events import Event
@@ -33,7 +34,7 @@ def child_of(children: Children, work: Callable[[int], None]) -> Generator[int]:
         work(said)
         time.sleep(3600)
 
-    process = get_context("fork").Process(target=live)
+    process: Any = ForkContext().Process(target=live)
     process.index = 1
     process.start()
     try:
