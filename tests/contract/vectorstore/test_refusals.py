@@ -16,7 +16,7 @@ NAME = "refusals"
 
 
 @pytest.fixture(scope="module")
-def address(small_store: StoreAddress) -> StoreAddress:
+def address(small_store: StoreAddress) -> Generator[StoreAddress]:
     client = small_store.client()
     client.create_collection(
         NAME,
@@ -24,8 +24,10 @@ def address(small_store: StoreAddress) -> StoreAddress:
         sparse_vectors_config={"bm25": m.SparseVectorParams(modifier=m.Modifier.IDF)},
     )
     client.upsert(NAME, [m.PointStruct(id=1, vector=[1.0, 0.0], payload={"a": 1})])
+    yield small_store
+    # A process that is given tests of this file twice makes it twice.
+    client.delete_collection(NAME)
     client.close()
-    return small_store
 
 
 @pytest.fixture(scope="module")
