@@ -16,7 +16,7 @@ from memcore.client.results import JobState
 from memcore.config.policy import Policy
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
-from support.running_stack import StackAddress
+from support.running_stack import StackAddress, wait_until
 
 #: Whose memories they are.
 AGENTS = ("alice", "bob", "carol", "dave")
@@ -81,6 +81,8 @@ def constant_load(stack: StackAddress, *, pause_seconds: float = 0.05) -> Genera
     for thread in threads:
         thread.start()
     try:
+        # What opens a connection reads the environment, which the command line of a test changes meanwhile.
+        wait_until(lambda: bool(load.reads and load.stored) or not all(map(threading.Thread.is_alive, threads)))
         yield load
     finally:
         stop.set()
