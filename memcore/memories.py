@@ -71,7 +71,7 @@ from memcore.records import (
 _ATTEMPTS = 20
 
 #: Looks for the memory of a later writer of the same key before it is written again, and the pause between two.
-_LOOKS, _PAUSE_SECONDS = 10, 0.05
+_LOOKS, _PAUSE_SECONDS = 40, 0.05
 
 #: Most versions that are followed: a memory that was changed more often is found by its newest id alone.
 _MAX_VERSIONS = 10_000
