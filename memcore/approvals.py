@@ -29,6 +29,7 @@ from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision, Proposal, Superseded
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryStoreRequest
+from memcore.models.origin import ENGINE, writing_as
 from memcore.telemetry.events import Event
 
 #: How long the other side may take: the caller that files a proposal waits for it.
@@ -538,12 +539,14 @@ class ApprovalService:
 
     async def _settled(self, approval: Approval) -> Approval:
         need, effect = approval.needs, None
-        if need is ApprovalNeed.EFFECT:
-            effect = await self.effects.of(approval.proposal.action).publish(approval)
-        elif need is ApprovalNeed.TAKING_BACK:
-            await self.effects.of(approval.proposal.action).take_back(approval)
-        else:
-            return approval
+        # By whichever process carries it out: another writer's text would have another id, and count as another.
+        with writing_as(ENGINE):
+            if need is ApprovalNeed.EFFECT:
+                effect = await self.effects.of(approval.proposal.action).publish(approval)
+            elif need is ApprovalNeed.TAKING_BACK:
+                await self.effects.of(approval.proposal.action).take_back(approval)
+            else:
+                return approval
         if self.approvals.settle(self.company, approval.approval_id, need, effect=effect):
             _logged(Event.APPROVAL_SETTLED, approval)
         return self._found(approval.approval_id)
