@@ -13,7 +13,8 @@ from support.proposals import ADA, BOB, RecordingEffects, RecordingNotifier, pro
 from memcore.approvals import ApprovalEffects
 from memcore.errors import ApprovalClosedError, MemoryCapabilityError, MemoryConnectionError, MemoryNotFoundError
 from memcore.ledger.ledger import Ledger
-from memcore.models.approval import ApprovalState
+from memcore.models.approval import Approval, ApprovalState
+from memcore.models.origin import ENGINE, OPERATOR, Writer, current_writer, writing_as
 from memcore.telemetry.events import Event
 
 
@@ -112,6 +113,21 @@ async def test_of_two_approvers_at_the_same_moment_one_publishes_and_one_is_told
     (approved,) = [each for each in said if not isinstance(each, BaseException)]
     assert (refused.by, refused.at) == (approved.decided_by, approved.decided_at)
     assert set(notes.is_published) == {"one"}
+
+
+async def test_whoever_carries_it_out_the_installation_writes(ledger: Ledger) -> None:
+    writers: list[Writer] = []
+
+    class Watched(RecordingEffects):
+        async def publish(self, approval: Approval) -> str:
+            writers.append(current_writer())
+            return await super().publish(approval)
+
+    service = service_of(ledger.approvals, Watched())
+    await service.propose("one", proposal())
+    with writing_as(OPERATOR):
+        await service.approve("one", ADA)
+    assert writers == [ENGINE], "another writer's text has another id, and would count as another"
 
 
 @pytest.mark.parametrize("is_after", AT_CALLS)
