@@ -17,7 +17,7 @@ from starlette.responses import Response
 from ops.http.access import OPEN_PATHS, Authenticate
 from ops.http.context import ServeContext
 from ops.http.limits import LimitBody, LimitWaits, checked_address
-from ops.http.names import KeepSlashes, restored_names
+from ops.http.names import KeepSlashes, restore_slashes
 from ops.http.problems import MEDIA_TYPE, CatchDefects, Problem, install_problems
 from ops.http.traces import TraceRequests
 from ops.mcp.mounting import mount
@@ -70,7 +70,7 @@ def create_app(context: ServeContext) -> FastAPI:
         summary="Long-term memories of AI agents.",
         version=version("memtend"),
         lifespan=lifespan,
-        dependencies=[Depends(restored_names), Depends(checked_address)],
+        dependencies=[Depends(restore_slashes), Depends(checked_address)],
         # One path, one resource: a redirect would lose the body of a POST in many clients.
         redirect_slashes=False,
         # Below: each of the framework's own would make the document in the event loop, which takes most of a second.

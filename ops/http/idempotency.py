@@ -19,7 +19,6 @@ from starlette.responses import Response
 from memcore.models.memory import MAX_KEY_CHARS
 from ops.http.access import CurrentCaller
 from ops.http.context import Serving
-from ops.http.names import escaped
 
 #: The header by which a caller sees that it was answered from before.
 REPLAYED = "Idempotency-Replayed"
@@ -85,7 +84,7 @@ Repeated = Annotated[Repeatable, Depends()]
 def _hash_of(request: Request, body: bytes) -> str:
     url = request.url
     return hashlib.sha256(
-        b"\n".join((request.method.encode(), escaped(url.path).encode(), url.query.encode(), body))
+        b"\n".join((request.method.encode(), url.path.encode(), url.query.encode(), body))
     ).hexdigest()
 
 

@@ -16,7 +16,7 @@ from memcore.models.memory import require_agent_id
 from ops.http.access import Caller, current_caller
 from ops.http.context import ServeContext
 from ops.http.limits import MAX_BODY_BYTES
-from ops.http.names import restored
+from ops.http.names import restore_slashes
 from ops.http.problems import MemoryForbiddenError
 from ops.mcp import agent_tools, operator_tools
 from ops.mcp.tool_server import OPERATOR_TOOLS, Toolset, create_server
@@ -59,7 +59,7 @@ class McpEndpoint:
         caller = await current_caller(Request(scope))
         if self._manager is None:
             raise MemoryConnectionError("the MCP server is not started")
-        restored(scope["path_params"])
+        await restore_slashes(Request(scope))
         scope[_TOOLSET] = await self._open_toolset(caller, scope["path_params"].get("agent_id"))
         await self._manager.handle_request(scope, receive, send)
 
