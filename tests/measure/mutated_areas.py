@@ -93,5 +93,6 @@ TESTS = {
         "tests/unit/workers/test_heartbeat.py", "tests/integration/stack/test_supervisor.py",
         "tests/integration/backends/test_history.py", "tests/unit/workers/test_deliveries.py",
         "tests/unit/test_deadline.py", "tests/unit/workers/test_children.py", "tests/unit/workers/test_shutdown.py",
+        "tests/integration/backends/test_evidence.py", "tests/unit/http/test_names.py",
     ),
 }  # fmt: skip

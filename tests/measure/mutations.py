@@ -658,6 +658,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("frozen = FROZEN_SECONDS if was_ready else STARTING_SECONDS", "frozen = STARTING_SECONDS"),
         ("frozen = FROZEN_SECONDS if was_ready else STARTING_SECONDS", "frozen = FROZEN_SECONDS"),
         ("self._beside()", "pass"),
+        ("if question.subject != text and not is_there:", "if False:"),
+        ('scope["path"] = _SLASH.join(map(unquote, parts))', "pass"),
         ("if child.ppid() == os.getpid() and child.status() != psutil.STATUS_ZOMBIE:", "if True:"),
         ("children.show_life()", "pass"),
         ("if delay <= FAILED_DELAY and _may_wait(task, delay):", "if False:"),

@@ -115,7 +115,7 @@ async def test_of_two_approvers_at_the_same_moment_one_publishes_and_one_is_told
     assert set(notes.is_published) == {"one"}
 
 
-async def test_whoever_carries_it_out_the_installation_writes(ledger: Ledger) -> None:
+async def test_an_approved_text_is_written_by_the_installation(ledger: Ledger) -> None:
     writers: list[Writer] = []
 
     class Watched(RecordingEffects):

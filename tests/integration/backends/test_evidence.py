@@ -144,6 +144,16 @@ async def test_the_words_of_an_asked_time_are_no_keywords(backend: Mem0Backend, 
     assert [each.scores.keyword for each in found if each.scores is not None] == [None] * len(found)
 
 
+async def test_where_nothing_is_of_an_asked_time_its_words_count(backend: Mem0Backend, clock: StoppedClock) -> None:
+    agent = new_agent()
+    worded, shorter, of_then = "Ben sang Yesterday at the fair in the rain.", "Cleo sang.", "Ada sang a carol."
+    asked = "Who sang yesterday?"
+    await backend.store_many([record(agent, each, created_at=clock() - 40 * DAY) for each in (worded, shorter)])
+    assert (await search(backend, agent, asked))[0] == worded
+    await backend.store_many([record(agent, of_then, created_at=clock() - DAY)])
+    assert (await search(backend, agent, asked))[0] == of_then
+
+
 async def test_an_answer_is_found_by_the_question_before_it(backend: Mem0Backend) -> None:
     asked, answer, other = "Where does the yacht lie?", "My yacht is in Riga.", "The yacht race is on TV."
     for place in (1, None):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memcore.backends.feasts import feast
+from memcore.backends.feasts import FEASTS, feast
 from memcore.backends.when import asked_range
 
 #: A Thursday.
@@ -73,3 +73,11 @@ def test_easter_is_a_sunday_of_spring_and_what_follows_from_it_keeps_its_weekday
     weekdays = {name: feast(name, day, year)[0].weekday() for name in ("ascension", "whitsun", "shrove tuesday")}
     assert sunday.weekday() == 6
     assert weekdays == {"ascension": 3, "whitsun": 6, "shrove tuesday": 1}
+
+
+@pytest.mark.parametrize("name", FEASTS)
+@pytest.mark.parametrize("year", [1999, 2024, 2026])
+def test_every_feast_that_is_read_has_its_days(name: str, year: int) -> None:
+    start, end = feast(name, NOW.replace(hour=0, minute=0), year)
+    assert timedelta(days=1) <= end - start <= timedelta(days=23)
+    assert start.year == year

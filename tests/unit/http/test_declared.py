@@ -15,12 +15,13 @@ from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import Frozen, View
 from memcore.models.memory import Key
 from memcore.models.origin import ENGINE
-from memcore.service.operation import operation
+from memcore.service.operation import SAID_BY, operation
 from ops.http.access import Caller, current_caller
 from ops.http.app import ROUTERS
 from ops.http.context import company_service
-from ops.http.declared import router_of
+from ops.http.declared import _SAID, router_of
 from ops.http.problems import install_problems
+from ops.mcp.declared import _SAID as IN_TOOLS
 from ops.mcp.declared import tools_of
 from ops.mcp.tool_server import OPERATOR_TOOLS
 
@@ -160,3 +161,8 @@ def test_a_decision_about_an_approval_has_one_sentence_in_every_door() -> None:
     tools = {each.name: each.description for each in OPERATOR_TOOLS}
     for word in ("approve", "reject"):
         assert routes[f"/v1/approvals/{{approval_id}}/{word}"].description == tools[f"{word}_proposal"]
+
+
+def test_what_a_person_says_is_known_to_the_doors() -> None:
+    assert _SAID.keys() == SAID_BY
+    assert IN_TOOLS.keys() <= SAID_BY

@@ -89,6 +89,14 @@ def test_a_worker_whose_jobs_cannot_begin_writes_no_heartbeat(
         heartbeat.path.unlink()
 
 
+def test_each_sign_of_life_of_a_worker_looks_at_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    signs, children = MagicMock(), Children()
+    monkeypatch.setattr("workers.lifecycle.SignsOfLife", signs)
+    app: Any = SimpleNamespace(steps={"consumer": set()})
+    watch_heartbeat(app, SimpleNamespace(home=tmp_path), STORE, children, is_ready=bool)  # type: ignore[arg-type]
+    assert signs.call_args.kwargs == {"beside": children.end_frozen}
+
+
 @pytest.mark.parametrize("part", ["worker-store", "worker-llm", "beat"])
 @pytest.mark.usefixtures("heartbeat")
 def test_a_part_that_waits_is_alive_and_takes_no_jobs(tmp_path: Path, part: str) -> None:
