@@ -539,7 +539,7 @@ class ApprovalService:
 
     async def _settled(self, approval: Approval) -> Approval:
         need, effect = approval.needs, None
-        # By whichever process carries it out: another writer's text would have another id, and count as another.
+        # In every process alike: another writer's text would have another id, and count as another.
         with writing_as(ENGINE):
             if need is ApprovalNeed.EFFECT:
                 effect = await self.effects.of(approval.proposal.action).publish(approval)

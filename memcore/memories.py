@@ -405,7 +405,7 @@ class Memories:
             )
 
     async def _as_shown(self, record: MemoryRecord | None) -> MemoryEntry | None:
-        """Return the entry as it stands; None once it has expired, and for whoever is not shown it."""
+        """Return the entry as it stands; None once it has expired, and for a caller who is not shown it."""
         if record is None or not record.entry.is_shown(self.policy.memory.origins.authority):
             return None
         return await self._standing(record)

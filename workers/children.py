@@ -25,7 +25,7 @@ _MOST = 1024
 #: A child's sign of life: its pid, and how often it has shown life.
 _SIGN = struct.Struct("=qq")
 
-log = logging.getLogger("memtend.pulse")
+log = logging.getLogger("memtend.stack")
 
 
 class Children:

@@ -150,7 +150,7 @@ def watch_pool(
 
     def begin(**_: Any) -> None:
         children.show_life()
-        contexts.connect()
+        arrive()
 
     def leave(**_: Any) -> None:
         contexts.close()

@@ -434,7 +434,7 @@ class MemoryEntry(Frozen):
         return self.model_copy(update={"authority": authority(self.origin, policy)})
 
     def is_shown(self, policy: Mapping[Channel, Authority]) -> bool:
-        """Return whether whoever reads here is shown it, where it is named: what is in quarantine to people alone."""
+        """Return whether this reader is shown it, where it is named: what is in quarantine to people alone."""
         return authority(self.origin, policy).reaches(least_shown(Authority.QUARANTINED))
 
     def known_at(self, at: datetime | None) -> "MemoryEntry":
