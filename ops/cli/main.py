@@ -11,14 +11,13 @@ from memcore.operational import report_error
 #: The commands of each module. Only the requested one is imported: all together take a second.
 MODULES = {
     "running.processes": ("up", "worker", "beat"),
-    "running.serve": ("serve",),
+    "running.servers": ("serve", "mcp"),
     "running.keys": ("keys",),
     "running.databases": ("migrate", "vectors"),
     "running.status": ("status", "pause", "resume", "config"),
     "running.companies": ("companies",),
     "running.webhooks": ("webhooks",),
     "running.doctor": ("doctor",),
-    "running.mcp": ("mcp",),
     "memory.memories": ("store", "search", "ask", "conflicts", "supersede", "both-hold", "reinstate"),
     "memory.changes": ("get", "list", "update", "forget", "history"),
     "maintenance.maintain": ("maintain", "end"),
