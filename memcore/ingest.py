@@ -18,6 +18,7 @@ from memcore.config.policy import Policy
 from memcore.errors import MemoryConflictError
 from memcore.jobs import StoreItem
 from memcore.ledger.erasure.erasures import WatchedWrite
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.erasure.shared_rows import is_of
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import CANARY_OWNER, ConsolidationInterval, MemoryLevel, missing_id
@@ -141,7 +142,9 @@ class Ingestor:
     async def _written(
         self, items: Sequence[StoreItem], skipped: frozenset[str], refused: Mapping[str, str]
     ) -> WriteResult:
-        wanted = [await self._beside(item) for item in items]
+        names_others = any(item.request.supersedes or item.request.key is not None for item in items)
+        hidden = self.ledger.hidden.of(self.company) if names_others else Hidden()
+        wanted = [await self._beside(item, hidden) for item in items]
         if self.guard is not None:
             for item in wanted:
                 self.guard.check_now(item.agent_id, item.request.metadata.tags)
@@ -170,13 +173,14 @@ class Ingestor:
             unknown_supersedes=unknown,
         )
 
-    async def _beside(self, item: StoreItem) -> StoreItem:
+    async def _beside(self, item: StoreItem, hidden: Hidden) -> StoreItem:
         """Return a memory as it may be written: what has more authority than it stays, and it stands beside that.
 
         Somebody else's words name no memory of more authority as superseded, also none that is on its way still, and
-        take no key from one.
+        take no key from one; what is distrusted neither supersedes nor takes a key.
         """
-        if authority(item.origin or OWN, self.authorities).reaches(Authority.INFORM):
+        is_distrusted = bool(hidden.distrusts) and hidden.distrusts_memory(_record(item).entry)
+        if authority(item.origin or OWN, self.authorities).reaches(Authority.INFORM) and not is_distrusted:
             return item
         request, agent_id = item.request, item.agent_id
         newest = None
@@ -184,7 +188,7 @@ class Ingestor:
             newest = self.ledger.keys.of(self.company, agent_id, namespace=request.namespace, key=request.key)
         named = dict.fromkeys((*request.supersedes, *(() if newest is None else (newest,))))
         free = {
-            each.entry.id: may_replace(item.origin, each.entry.origin, self.authorities)
+            each.entry.id: not is_distrusted and may_replace(item.origin, each.entry.origin, self.authorities)
             for each in (await self.backend.get_many(agent_id, [*named]) if named else ())
         }
         changed = {

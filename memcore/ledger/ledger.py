@@ -4,6 +4,7 @@ from typing import Self
 
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
+from memcore.ledger.access.distrusts import Distrusts
 from memcore.ledger.access.idempotency import Idempotency
 from memcore.ledger.access.keys import ApiKeys
 from memcore.ledger.agents import Agents, Ticks
@@ -95,7 +96,7 @@ class Ledger:
         self.api_keys = ApiKeys(ledger, clock=clock)
         self.idempotency = Idempotency(ledger, clock=clock)
         self.erasures, self.hidden = Erasures(ledger, clock=clock), HiddenOwners(ledger, clock=clock)
-        self.signing_keys = SigningKeys(ledger, clock=clock)
+        self.distrusts, self.signing_keys = Distrusts(ledger, clock=clock), SigningKeys(ledger, clock=clock)
         self.webhooks = WebhookEndpoints(ledger, clock=clock)
         self.deliveries = Deliveries(ledger, clock=clock)
         self.erasable = ErasableRows(ledger=ledger, journal=journal)

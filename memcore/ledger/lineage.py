@@ -101,6 +101,22 @@ class LineageReader:
         """Return the ids that the run's entries moved, in the order in which they were decided."""
         return tuple(_exchanges(self._journal.rows(_MOVES.where(bookings.c.run_id == run_id).order_by(*_PLACES))))
 
+    def derivations(self, company: str, agent_id: str) -> tuple[Exchange, ...]:
+        """Return every merge of an agent, and every change of a text: what came in was made of what went out."""
+        mine = equals(bookings, company=company, agent_id=agent_id) & bookings.c.reason.in_(_DERIVING)
+        return tuple(_exchanges(self._journal.rows(_MOVES.where(mine).order_by(*_PLACES))))
+
+    def held(self, company: str, agent_id: str) -> Iterator[MemoryRecord]:
+        """Yield what journal and archive still hold of an agent in full, without vectors; one may come twice."""
+        mine = equals(bookings, company=company, agent_id=agent_id)
+        joined = booking_records.join(bookings, booking_records.c.booking_id == bookings.c.booking_id)
+        journaled = select(booking_records.c.body).select_from(joined)
+        journaled = journaled.where(mine, booking_records.c.body.is_not(None))
+        kept = select(archive.c.body).where(equals(archive, company=company, agent_id=agent_id))
+        for query in (journaled, kept):
+            for row in self._journal.rows(query):
+                yield decode(RecordRow(row["body"], None, None, None))
+
     def archived(self, company: str, agent_id: str, ids: Collection[str]) -> frozenset[str]:
         """Return those of an agent's memories that lie in the archive and are not in the store."""
         query = select(archive.c.original_id).where(equals(archive, company=company, agent_id=agent_id), OUT)
@@ -132,6 +148,9 @@ class LineageReader:
         # PostgreSQL adds integers up to a decimal number.
         return tuple(ModelTrace(**{**row, "tokens": int(row["tokens"])}) for row in self._ledger.rows(query))
 
+
+#: The reasons of entries that made a memory of others.
+_DERIVING: tuple[EntryReason, ...] = ("consolidated", "updated")
 
 #: What entries did to memories.
 _MOVES = moves_with(booking_records.c.kind, bookings)

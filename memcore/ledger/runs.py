@@ -479,6 +479,10 @@ class Runs(Work[Run]):
         wanted += [] if state is None else [work_items.c.state == state]
         return self._newest(*wanted, limit=limit)
 
+    def restores_of(self, company: str, scope_id: str) -> "tuple[Run, ...]":
+        """Return the runs that bring back what this names, newest first."""
+        return self._newest(equals(runs, company=company, kind="restore", scope_id=scope_id), limit=None)
+
     def last_done(self, company: str, agent_id: str) -> Run | None:
         """Return the agent's newest maintenance run that is done."""
         mine = equals(runs, company=company, agent_id=agent_id, kind="maintenance")

@@ -182,10 +182,10 @@ class JournaledStore:
         )
         return (await self._carry_out(token, [decision], known=known, watched=outgoing_ids))[0]
 
-    async def restore_removed(self, record: MemoryRecord) -> EntryCounts:
-        """Bring a memory back as it was. It is the run's only entry, so two attempts never make two."""
+    async def restore_removed(self, *records: MemoryRecord, seq: int = 0) -> EntryCounts:
+        """Bring memories back as they were, in the run's entry of this number, so that two attempts never make two."""
         self._lease.enter()
-        decision = self._decision(seq=0, incoming=(record,), kind="restored", outgoing=(), reason="restored")
+        decision = self._decision(seq=seq, incoming=records, kind="restored", outgoing=(), reason="restored")
         return (await self._carry_out("", [decision]))[0]
 
     async def _claim(self, where: Where) -> tuple[str, tuple[MemoryRecord, ...]]:

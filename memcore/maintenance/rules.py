@@ -24,6 +24,7 @@ from memcore.config.maintenance import (
 from memcore.config.memory import MemoryOptionsConfig
 from memcore.errors import MemoryInputError
 from memcore.ledger.agents import Agent
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.journal import EntryReason
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import EndKind
@@ -216,6 +217,11 @@ class AgentSnapshot:
             found[MemoryCategory.WORKING] = max(found.get(MemoryCategory.WORKING, silent), silent)
         return found
 
+    @cached_property
+    def hidden(self) -> Hidden:
+        """What no reader is shown."""
+        return self.ledger.hidden.of(self.company)
+
     @property
     def expired(self) -> Where:
         """The filter for memories whose own ``expires_at`` has come."""
@@ -298,6 +304,9 @@ class AgentSnapshot:
         """Return whether a match may be merged, by the conditions that the store cannot filter."""
         expires_at = record.entry.expires_at
         if (expires_at is not None and expires_at <= self.now) or self.ended_scopes.takes(record):
+            return False
+        if self.hidden.distrusts_memory(record.entry):
+            # Merged with others, it would hide them too.
             return False
         if record.entry.attributes and self.policy.strategy != ConsolidationStrategyType.DEDUPE:
             # Somebody filters by them, and a summary has none.

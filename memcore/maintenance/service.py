@@ -36,6 +36,7 @@ from memcore.maintenance.consolidation.llm import AnswerSource
 from memcore.maintenance.consolidation.proposals import adopt_groups
 from memcore.maintenance.consolidation.step import apply_consolidation, few_new, left_unmerged
 from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
+from memcore.maintenance.distrust import bring_back
 from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
 from memcore.maintenance.gate import Gate
 from memcore.maintenance.plan import (
@@ -51,7 +52,7 @@ from memcore.maintenance.plan import (
 from memcore.maintenance.removals import JournaledStore
 from memcore.maintenance.retention import apply_end, apply_pruning, apply_removal, apply_retention
 from memcore.maintenance.rules import AgentSnapshot, EffectivePolicy, Timeouts
-from memcore.maintenance.undo import apply_restore, apply_undo, run_counts
+from memcore.maintenance.undo import apply_undo, run_counts
 from memcore.models.memory import MemoryLevel
 from memcore.models.origin import AUTHORITIES, Authority, Channel
 from memcore.telemetry import tracing
@@ -216,7 +217,7 @@ class MaintenanceService:
             case "undo":
                 await apply_undo(store, self.ledger)
             case "restore":
-                left = await apply_restore(store, self.ledger)
+                left = await bring_back(store, self.ledger)
             case "remove":
                 left = await apply_removal(store, self.ledger.journal)
             case "update" | "changes":

@@ -14,6 +14,7 @@ from memcore.errors import MemoryInputError
 from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.journal import EntryReason, Journal, JournalEntry
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.reach import were_deleted
 from memcore.ledger.runs import Run
 from memcore.ledger.work_items import OPEN_STATES
 from memcore.maintenance.changes import carry_out_pairs
@@ -106,18 +107,7 @@ def deleted_since(ledger: Ledger, journal_entry: JournalEntry) -> bool:
     Deleting a summary deletes its sources, also where it went into a further summary before. A deletion that was undone
     does not count.
     """
-    if not (journal_entry.incoming and journal_entry.outgoing):
-        return False
-    met: set[str] = set()
-    level = journal_entry.incoming_ids
-    while level:
-        met |= level
-        gone = ledger.journal.gone(level).values()
-        if any(reason == "deleted" for _, reason in gone):
-            return True
-        exchanges = ledger.lineage.exchanges({booking_id for booking_id, _ in gone})
-        level = frozenset(each for exchange in exchanges.values() for each in exchange.incoming) - met
-    return False
+    return bool(journal_entry.outgoing) and were_deleted(ledger, journal_entry.incoming_ids)
 
 
 def rewritten_since(ledger: Ledger, journal_entry: JournalEntry) -> bool:
@@ -141,7 +131,7 @@ async def _reverse(store: JournaledStore, ledger: Ledger, journal_entry: Journal
     back_ids -= await store.there(sorted(back_ids))
     back = tuple(record for record in journal_entry.outgoing if record.entry.id in back_ids)
     if back:
-        _hold(store.snapshot, journal, back_ids)
+        hold_back(store.snapshot, journal, back_ids)
     came = {record.entry.id: record for record in journal_entry.incoming if record.entry.id not in overtaken}
     await store.exchange(
         incoming=back,
@@ -153,7 +143,7 @@ async def _reverse(store: JournaledStore, ledger: Ledger, journal_entry: Journal
     )
 
 
-def _hold(snapshot: AgentSnapshot, journal: Journal, ids: Collection[str]) -> None:
+def hold_back(snapshot: AgentSnapshot, journal: Journal, ids: Collection[str]) -> None:
     """Protect memories that come back from the next runs."""
     until = snapshot.now + timedelta(days=snapshot.policy.restored_hold_days)
     journal.hold(snapshot.company, snapshot.agent_id, ids, until=until)
@@ -191,7 +181,7 @@ async def apply_restore(store: JournaledStore, ledger: Ledger) -> str | None:
         raise MemoryInputError(
             "scope_id", "names a memory that came back from the archive before and was removed since; see its runs"
         )
-    _hold(snapshot, ledger.journal, [memory_id])
+    hold_back(snapshot, ledger.journal, [memory_id])
     await store.restore_removed(archived.record_for(snapshot.backend.vector_space))
     facts = {"agent_id": run.agent_id, "run_id": run.run_id}
     _log.info(

@@ -113,16 +113,20 @@ class Offered:
         """Return a model of these arguments: the only one itself where that is a model."""
         models = [self.hints[each] for each in among if is_model(self.hints[each])]
         if len(among) == len(models) == 1:
-            return models[0]
+            # With what the guardrail asks for beside its own fields.
+            return (
+                create_model(name, __base__=(base, models[0]), __doc__=self.about) if base.model_fields else models[0]
+            )
         defaults = self.defaults
         fields: dict[str, Any] = {each: (self.hints[each], defaults[each]) for each in among}
         return create_model(name, __base__=base, __doc__=self.about, **fields)
 
     def given(self, asked: Any, among: Collection[str]) -> dict[str, Any]:
         """Return these arguments from their model."""
-        return {
-            each: asked if is_model(self.hints[each]) and len(among) == 1 else getattr(asked, each) for each in among
-        }
+        if len(among) == 1 and is_model(kind := self.hints[next(iter(among))]):
+            own = asked if type(asked) is kind else kind(**{each: getattr(asked, each) for each in kind.model_fields})
+            return {next(iter(among)): own}
+        return {each: getattr(asked, each) for each in among}
 
     def shown(self) -> tuple[Any, Callable[[Any], Any]]:
         """Return the type of what is shown of a result, and what makes it."""

@@ -12,6 +12,7 @@ from memcore.service.approvals import ApprovalOperations
 from memcore.service.archive import ArchiveOperations
 from memcore.service.conversation import ConversationOperations
 from memcore.service.dead_letters import DeadLetterOperations
+from memcore.service.distrusts import DistrustOperations
 from memcore.service.erasures import ErasureOperations
 from memcore.service.memories import MemoryOperations
 from memcore.service.org import OrgOperations
@@ -56,6 +57,7 @@ class MemoryService:
         self.usage = UsageOperations(resources)
         self.models = ModelOperations(resources)
         self.dead_letters = DeadLetterOperations(resources)
+        self.distrusts = DistrustOperations(resources)
         self.erasures = ErasureOperations(resources)
         self.reindex = ReindexOperations(resources)
         self.conversation = ConversationOperations(resources)

@@ -34,6 +34,7 @@ MODULES = {
     "running.models": ("models",),
     "memory.archive": ("archive",),
     "memory.erase": ("erase",),
+    "memory.distrust": ("distrust",),
     "maintenance.reindex": ("reindex",),
     "maintenance.embedder": ("embedder",),
     "maintenance.finetune": ("finetune",),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from qdrant_client.models import Condition
 
 from memcore import errors
 from memcore.backends.base import RecordBackend
@@ -164,7 +165,7 @@ class Mem0Backend(RecordBackend):
         self, operation: str, read: Callable[..., tuple[MemoryEntry, ...]], agent_id: str, query: MemoryQuery
     ) -> tuple[MemoryEntry, ...]:
         serving, standing = self._serving(), await self._standing(agent_id, query)
-        scope = SearchScope.of_agent(agent_id, query, standing=standing)
+        scope = SearchScope.of_agent(agent_id, query, standing=standing, apart=await self._apart(agent_id))
         found = await serving.read(operation, read, scope, query, now=query.as_of or self._clock())
         return await self._current(agent_id, found, query.as_of)
 
@@ -184,9 +185,9 @@ class Mem0Backend(RecordBackend):
         include_archived: bool = False,
     ) -> RankedLists:
         opened, others = self._connected(), None
-        standing = await self._standing(agent_id, query)
-        own = SearchScope.of_agent(agent_id, query, beside_archived=include_archived, standing=standing)
-        archive = SearchScope.of_archived(agent_id, query) if include_archived else None
+        standing, apart = await self._standing(agent_id, query), await self._apart(agent_id)
+        own = SearchScope.of_agent(agent_id, query, beside_archived=include_archived, standing=standing, apart=apart)
+        archive = SearchScope.of_archived(agent_id, query, apart=apart) if include_archived else None
         if query.text is not None and include_shared and self.supports_shared_access and opened.shared is not None:
             others = await opened.shared.search_scope(query, exclude_agent=(agent_id, *exclude_agents))
         lists = await opened.serving.read(
@@ -199,6 +200,11 @@ class Mem0Backend(RecordBackend):
             return tuple(replace(hit, entry=shown[hit.entry.id]) for hit in hits)
 
         return lists if shown == entries else replace(lists, dense=current(lists.dense), sparse=current(lists.sparse))
+
+    async def _apart(self, agent_id: str) -> Sequence[Condition]:
+        """Return the conditions of an agent's memories that no search finds."""
+        del agent_id
+        return ()
 
     async def document_vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
         return await self._serving().read("document_vectors", Reader.document_vectors, entries)

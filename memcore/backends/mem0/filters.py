@@ -24,10 +24,12 @@ from memcore.backends.mem0.points import (
     HOLDS_UNTIL,
     LESSON,
     NOTED_BY,
+    PRINCIPALS,
     REPLACED_AT,
     Key,
     archive_owner,
 )
+from memcore.models.distrust import DistrustRule
 from memcore.models.memory import (
     SHARED_OWNER,
     Excluded,
@@ -211,10 +213,33 @@ def _held(query: MemoryQuery, standing: Collection[str] = ()) -> tuple[Condition
 
 def _hidden(query: MemoryQuery) -> list[Condition]:
     """Return the conditions of what came through the channels that a query hides."""
-    if not query.hidden_channels:
+    return _through(query.hidden_channels)
+
+
+def _through(channels: Collection[Channel]) -> list[Condition]:
+    if not channels:
         return []
-    older = [without(CHANNELS)] if Channel.UNKNOWN in query.hidden_channels else []
-    return [*_any_of(CHANNELS, query.hidden_channels), *older]
+    older = [without(CHANNELS)] if Channel.UNKNOWN in channels else []
+    return [*_any_of(CHANNELS, channels), *older]
+
+
+def of_distrusted(rules: Sequence[DistrustRule], ids: Collection[str]) -> list[Condition]:
+    """Return the conditions of what an agent's rules take, and of memories with these ids."""
+    return [*map(_taken, rules), *([with_ids(memory_ids(ids))] if ids else [])]
+
+
+def _taken(rule: DistrustRule) -> Filter:
+    channel = () if rule.channel is None else (Filter(should=_through([rule.channel])),)
+    return Filter(
+        must=[
+            *channel,
+            *([] if rule.principal is None else _any_of(PRINCIPALS, [rule.principal])),
+            *_present(Key.SOURCE, rule.source),
+            *_present(Key.SESSION_ID, rule.session_id),
+            *([] if rule.memory_id is None else [with_ids(memory_ids([rule.memory_id]))]),
+            *_range(Key.CREATED_TS, at_least=rule.since, below=rule.until),
+        ]
+    )
 
 
 def _with_attributes(wanted: Mapping[str, Any]) -> list[Condition]:
@@ -288,17 +313,26 @@ class SearchScope:
 
     @classmethod
     def of_agent(
-        cls, agent_id: str, query: MemoryQuery, *, beside_archived: bool = False, standing: Collection[str] = ()
+        cls,
+        agent_id: str,
+        query: MemoryQuery,
+        *,
+        beside_archived: bool = False,
+        standing: Collection[str] = (),
+        apart: Sequence[Condition] = (),
     ) -> Self:
-        """Return the scope of one agent's own memories, to be ranked alone or with its archived ones."""
+        """Return the scope of one agent's own memories, to be ranked alone or with its archived ones.
+
+        Without those that meet any of the conditions ``apart``.
+        """
         everything = of_owners([agent_id]) if beside_archived else owned(agent_id)
-        asked = owned(agent_id, *_asked(query), but_not=(*_held(query, standing), *_hidden(query)))
+        asked = owned(agent_id, *_asked(query), but_not=(*_held(query, standing), *_hidden(query), *apart))
         return cls(owner=agent_id, everything=everything, asked=asked)
 
     @classmethod
-    def of_archived(cls, agent_id: str, query: MemoryQuery) -> Self:
-        """Return the scope of the copies of an agent's archived memories."""
-        asked = archived(agent_id, *_asked(query), but_not=(*_held(query), *_hidden(query)))
+    def of_archived(cls, agent_id: str, query: MemoryQuery, *, apart: Sequence[Condition] = ()) -> Self:
+        """Return the scope of the copies of an agent's archived memories; ``apart`` as of an agent's own."""
+        asked = archived(agent_id, *_asked(query), but_not=(*_held(query), *_hidden(query), *apart))
         return cls(owner=archive_owner(agent_id), everything=of_owners([agent_id]), asked=asked)
 
     @classmethod

@@ -1,19 +1,22 @@
-"""The mem0 backend as readers have it: what is being erased is not found, counted or listed."""
+"""The mem0 backend as readers have it: what is being erased, or is distrusted, is not found or listed."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
+from qdrant_client.models import Condition
+
 from memcore.backends.fusion import Hit, RankedLists
 from memcore.backends.mem0.backend import Mem0Backend
+from memcore.backends.mem0.filters import of_distrusted
 from memcore.backends.protocol import MAX_PAGE
-from memcore.ledger.erasure.hidden import Hidden
+from memcore.ledger.erasure.hidden import Hidden, shows_all
 from memcore.models.memory import Excluded, MemoryEntry, MemoryQuery
 from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, Where
 
 
 class HidingBackend(Mem0Backend):
-    """Hides what an erasure that has not ended will remove; workers, which remove it, have the plain backend."""
+    """Hides what an erasure will remove, and what is distrusted; workers, which see to both, have the plain backend."""
 
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         return _shown(await self._hidden(), await super().retrieve(agent_id, query))
@@ -101,9 +104,14 @@ class HidingBackend(Mem0Backend):
     async def indexed_archived(self, agent_id: str) -> tuple[ArchivedCopy, ...]:
         return () if agent_id in (await self._hidden()).agents else await super().indexed_archived(agent_id)
 
+    async def _apart(self, agent_id: str) -> Sequence[Condition]:
+        hidden = await self._hidden()
+        # Left out behind the search, many memories of one source would keep others from the first places.
+        return of_distrusted(hidden.rules_of(agent_id), hidden.distrusted.get(agent_id, ()))
+
     async def _hidden(self) -> Hidden:
         opened = self._connected()
-        if opened.hidden is None:
+        if opened.hidden is None or shows_all():
             return Hidden()
         return await opened.serving.calls.read("hidden", partial(opened.hidden.of, self._company))
 

@@ -127,6 +127,9 @@ COMPARED_BY = f"{COMPARED_KEY}.by"
 #: Where the store finds through which channels a memory came.
 CHANNELS = f"{ORIGIN_KEY}.via"
 
+#: Where it finds which keys had a part in it.
+PRINCIPALS = f"{ORIGIN_KEY}.by"
+
 #: Times, in epoch seconds, from when on a memory holds, and from when on it holds no more or has been replaced.
 HOLDS_FROM, HOLDS_UNTIL, REPLACED_AT = f"{VALIDITY_KEY}.from", f"{VALIDITY_KEY}.until", f"{SUCCESSION_KEY}.at"
 

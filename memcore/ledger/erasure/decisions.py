@@ -13,6 +13,7 @@ from sqlalchemy.sql.schema import Table
 
 from memcore.jobs import ErasePayload
 from memcore.ledger import tables as of
+from memcore.ledger.access.distrusts import distrusted
 from memcore.ledger.conversation import tables as talk
 from memcore.ledger.rows import holds
 from memcore.models.base import Frozen
@@ -196,6 +197,8 @@ LEDGER: Mapping[str, Erased | Elsewhere | Kept] = {
     "model_spending": _COUNTS,
     "model_calls": _COUNTS,
     "model_servers": Kept("how a server wants to be asked: names of parameters and sizes"),
+    "distrusts": Kept("ids, names of sources and the reasons that people gave"),
+    "distrusted": _rows(distrusted),
     "experiences": _rows(of.experiences),
     "approvals": Elsewhere("ProposalPlace, since what an agent proposed stands in the body"),
     "org_log": _ORGANISATION,

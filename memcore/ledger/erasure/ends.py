@@ -235,6 +235,8 @@ LEDGER: Mapping[str, tuple[End, ...] | Elsewhere | Kept] = {
     ),
     "model_calls": (End(what="calls of models", term=_longest("records.usage_days"), at=of.model_calls.c.called_at),),
     "model_servers": Kept("one row a model"),
+    "distrusts": Kept("decisions of people"),
+    "distrusted": Kept("what came of a distrusted source stays hidden"),
     "experiences": (
         End(
             what="experience that a model has looked at; raw experience waits for one",

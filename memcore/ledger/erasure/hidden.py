@@ -1,16 +1,41 @@
-"""What is being erased: hidden from every reader from the moment the erasure is asked for, whatever it waits for."""
+"""What no reader is shown: what is being erased, from the moment that it is asked for, and what is distrusted."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from pydantic import Field
 from sqlalchemy import select
 
 from memcore.clock import Clock
 from memcore.errors import MemoryConnectionError
+from memcore.ledger.access.distrusts import Distrust, Distrusts
 from memcore.ledger.database import Database, Repository
 from memcore.ledger.erasure.decisions import ErasureScope
 from memcore.ledger.erasure.shared_rows import SkillRows
 from memcore.ledger.tables import ERASE_WORK, OPEN_WORK, erasures, work_items
 from memcore.ledger.work_items import WorkState
 from memcore.models.base import Frozen
+from memcore.models.distrust import DistrustRule
 from memcore.models.memory import MemoryEntry, propagated_tag
+from memcore.models.origin import Origin
+
+_SHOWS_ALL: ContextVar[bool] = ContextVar("memtend_shows_all", default=False)
+
+
+@contextmanager
+def showing_all() -> Iterator[None]:
+    """Let the block read what is hidden, too, to find what came of it."""
+    token = _SHOWS_ALL.set(True)
+    try:
+        yield
+    finally:
+        _SHOWS_ALL.reset(token)
+
+
+def shows_all() -> bool:
+    """Return whether what is hidden is read here, too."""
+    return _SHOWS_ALL.get()
 
 
 class Hidden(Frozen):
@@ -18,11 +43,15 @@ class Hidden(Frozen):
 
     Attributes:
         skills: the skills that only tasks of these agents have shown, by the ids of their publications.
+        distrusts: what is not trusted.
+        distrusted: what came of it, by its agent.
     """
 
     agents: frozenset[str] = frozenset()
     people: frozenset[tuple[str, str]] = frozenset()
     skills: frozenset[str] = frozenset()
+    distrusts: tuple[Distrust, ...] = ()
+    distrusted: Mapping[str, frozenset[str]] = Field(default_factory=dict)
 
     def hides(self, agent_id: str, subject: str) -> bool:
         """Return whether nobody may be shown what an agent has of a person, whose name is that of a namespace."""
@@ -30,9 +59,28 @@ class Hidden(Frozen):
 
     def hides_memory(self, entry: MemoryEntry) -> bool:
         """Return whether nobody may be shown a memory; of an erased agent, others have copies of lessons and skills."""
-        if self.hides(entry.agent_id, entry.namespace) or entry.id in self.skills:
+        if self.hides(entry.agent_id, entry.namespace) or entry.id in self.skills or self.distrusts_memory(entry):
             return True
         return any(propagated_tag(agent) in entry.metadata.tags for agent in self.agents)
+
+    def distrusts_memory(self, entry: MemoryEntry) -> bool:
+        """Return whether a memory is distrusted, or came of what is."""
+        return (
+            entry.id in self.distrusted.get(entry.agent_id, ())
+            or self.distrusts_origin(entry.agent_id, entry.origin)
+            or any(each.rule.takes(entry) for each in self.distrusts)
+        )
+
+    def distrusts_origin(self, agent_id: str | None, origin: Origin | None) -> bool:
+        """Return whether the origin of what an agent has is distrusted; None as the agent for what all have."""
+        return any(
+            each.rule.follows_origin and each.rule.agent_id in {None, agent_id} and each.rule.names(origin)
+            for each in self.distrusts
+        )
+
+    def rules_of(self, agent_id: str) -> tuple[DistrustRule, ...]:
+        """Return the rules that concern an agent."""
+        return tuple(each.rule for each in self.distrusts if each.rule.is_of(agent_id))
 
     def subjects(self, agent_id: str) -> frozenset[str]:
         """Return the people of an agent that are hidden."""
@@ -40,17 +88,20 @@ class Hidden(Frozen):
 
 
 class HiddenOwners(Repository):
-    """Reads from the table of erasures whose memory is hidden: of each that has not ended, and of each that failed."""
+    """Reads what is hidden: of each erasure that has not ended or has failed, and of each distrust in force."""
 
     def __init__(self, database: Database, *, clock: Clock) -> None:
         super().__init__(database, clock=clock)
         self._skill_rows = SkillRows(database)
+        self._distrusts = Distrusts(database, clock=clock)
         self._last: dict[str, Hidden] = {}
 
     def of(self, company: str) -> Hidden:
         """Return what is hidden now; while the ledger is away, what was when it last answered.
 
-        Nobody can ask for an erasure there meanwhile. Raises MemoryConnectionError where it has never answered.
+        Nobody can ask for an erasure or a distrust there meanwhile.
+
+        Raises MemoryConnectionError where it has never answered.
         """
         try:
             self._last[company] = self._database.remembered(("hidden", company), lambda: self._read(company))
@@ -73,7 +124,12 @@ class HiddenOwners(Repository):
         last = self._last.get(company)
         # An agent that is being erased shows no new skill: one look for each is enough.
         skills = last.skills if last is not None and last.agents == agents else self._skills(company, agents)
-        return Hidden(agents=agents, people=people, skills=skills)
+        distrusts = self._distrusts.in_force(company)
+        if last is not None and last.distrusts == distrusts and all(each.reached_at for each in distrusts):
+            distrusted = last.distrusted
+        else:
+            distrusted = self._distrusts.all_reached(company, [each.distrust_id for each in distrusts])
+        return Hidden(agents=agents, people=people, skills=skills, distrusts=distrusts, distrusted=distrusted)
 
     def _skills(self, company: str, agents: frozenset[str]) -> frozenset[str]:
         scopes = (ErasureScope(company=company, agent_id=agent, tag=propagated_tag(agent)) for agent in agents)

@@ -9,6 +9,7 @@ from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import MAX_TAGS, MemoryCategory, MemoryQuery
 from memcore.service.archive import ArchivedMemory, ArchiveOperations
 from memcore.service.dead_letters import DeadLetterOperations
+from memcore.service.distrusts import DistrustOperations
 from memcore.service.org import OrgOperations
 from memcore.service.skills import SkillOperations
 from memcore.service.webhooks import WebhookOperations
@@ -66,3 +67,4 @@ router.routes += router_of("skills", SkillOperations).routes
 router.routes += router_of("org", OrgOperations, tag="organisation").routes
 router.routes += router_of("dead_letters", DeadLetterOperations).routes
 router.routes += router_of("webhooks", WebhookOperations).routes
+router.routes += router_of("distrusts", DistrustOperations).routes

@@ -1,0 +1,68 @@
+"""What came of a distrusted source through any number of merges, and the clean memories that these have taken."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.lineage import Exchange
+from memcore.models.distrust import DistrustRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What came of a distrusted source in an agent.
+
+    Attributes:
+        memory_ids: what the rule takes, and all that was made of it, wherever it is now.
+        taken: memories that are not of it, each with the entry by which something of it took its place.
+    """
+
+    memory_ids: frozenset[str]
+    taken: dict[str, str]
+
+
+def reach_of(ledger: Ledger, company: str, agent_id: str, rule: DistrustRule, *, stored: Collection[str] = ()) -> Reach:
+    """Return what came of a source in an agent through any number of merges.
+
+    ``stored`` are memories in the store that the rule takes. What has left the store is known while journal or archive
+    hold it; of what was made of it, the ids stay known for ever. Raises MemoryConnectionError.
+    """
+    found = {each.entry.id for each in ledger.lineage.held(company, agent_id) if rule.takes(each.entry)} | {*stored}
+    if rule.memory_id is not None:
+        found.add(rule.memory_id)
+    derivations = ledger.lineage.derivations(company, agent_id)
+    # A new text is its writer's own, whose origin says so; another rule may know the old one alone.
+    lead_on = [each for each in derivations if each.reason == "consolidated" or not rule.follows_origin]
+    level = frozenset(found)
+    while level:
+        made = {new for each in lead_on if not level.isdisjoint(each.outgoing) for new in each.incoming}
+        level = frozenset(made - found)
+        found |= level
+    mixed = [each for each in derivations if not found.isdisjoint(each.incoming)]
+    return Reach(memory_ids=frozenset(found), taken=_taken(ledger, mixed, found))
+
+
+def _taken(ledger: Ledger, mixed: Collection[Exchange], found: Collection[str]) -> dict[str, str]:
+    clean = {old for each in mixed for old in each.outgoing if old not in found}
+    entries = {each.booking_id: each for each in mixed}
+    gone = {old: entries[by] for old, (by, _) in ledger.journal.gone(clean).items() if by in entries}
+    # Whoever deleted what they went into meant them, too.
+    deleted = {
+        booking_id: were_deleted(ledger, frozenset(entries[booking_id].incoming))
+        for booking_id in {each.booking_id for each in gone.values()}
+    }
+    return {old: each.booking_id for old, each in gone.items() if not deleted[each.booking_id]}
+
+
+def were_deleted(ledger: Ledger, memory_ids: frozenset[str]) -> bool:
+    """Return whether an engine or a person has deleted any of these memories, or what they went into."""
+    met: set[str] = set()
+    level = memory_ids
+    while level:
+        met |= level
+        gone = ledger.journal.gone(level).values()
+        if any(reason == "deleted" for _, reason in gone):
+            return True
+        exchanges = ledger.lineage.exchanges({booking_id for booking_id, _ in gone})
+        level = frozenset(each for exchange in exchanges.values() for each in exchange.incoming) - met
+    return False

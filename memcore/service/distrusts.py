@@ -1,0 +1,170 @@
+"""Distrust: a source is not trusted any more; all that ever came of it is hidden, and can be trusted again."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from memcore.backends.protocol import pages
+from memcore.ledger.access.distrusts import MAX_PAGE, Distrust
+from memcore.ledger.access.keys import Verb
+from memcore.ledger.erasure.hidden import showing_all
+from memcore.ledger.organization.audit import Confirmation
+from memcore.ledger.reach import Reach, reach_of
+from memcore.models.base import Frozen
+from memcore.models.distrust import DistrustRule
+from memcore.models.memory import BoundedTime
+from memcore.records import Where
+from memcore.service.operation import operation
+from memcore.service.resources import CompanyPart, check_page
+
+_ONE = "/distrusts/{distrust_id}"
+
+
+class DistrustedAgent(Frozen):
+    """What came of a source in one agent.
+
+    Attributes:
+        memories: of it, or made of it, wherever they are now: these are hidden.
+        in_store: how many of them are in the store.
+        returning: memories that are not of it and that its merges have taken: these come back.
+    """
+
+    agent_id: str
+    memories: int
+    in_store: int
+    returning: int
+
+
+class DistrustPlan(Frozen):
+    """What came of a source, by agent; an agent that has nothing of it is left out."""
+
+    agents: tuple[DistrustedAgent, ...]
+
+
+class DistrustView(Frozen):
+    """A distrust in force, or lifted.
+
+    Attributes:
+        reached_at: when all that came of it was found; null while that goes on, or when it was cut off.
+        lifted_at: since when it is trusted again.
+    """
+
+    distrust_id: str
+    rule: DistrustRule
+    reason: str
+    by: str
+    at: BoundedTime
+    reached_at: BoundedTime | None
+    lifted_at: BoundedTime | None
+    lifted_by: str | None
+
+    @classmethod
+    def of(cls, distrust: Distrust) -> Self:
+        """Return what is shown of a distrust."""
+        return cls(**distrust.model_dump(exclude={"company", "rule"}), rule=distrust.rule)
+
+
+class DistrustDetail(Frozen):
+    """A distrust with what came of it.
+
+    Attributes:
+        memories: the ids of what is hidden, by agent.
+        runs: the runs that brought clean memories back out of merges; the trust undoes them.
+    """
+
+    distrust: DistrustView
+    memories: dict[str, tuple[str, ...]]
+    runs: tuple[str, ...]
+
+
+class DistrustOperations(CompanyPart):
+    """Distrusts what came of a source, and trusts it again. Every call raises MemoryConnectionError."""
+
+    @operation("POST /distrusts:plan", Verb.ADMIN)
+    async def plan(self, rule: DistrustRule) -> DistrustPlan:
+        """Return what a distrust would hide and bring back; nothing is written."""
+        found = [(agent_id, stored, reach) async for agent_id, stored, reach in self._reached(rule)]
+        return DistrustPlan(
+            agents=tuple(
+                DistrustedAgent(
+                    agent_id=agent_id, memories=len(reach.memory_ids), in_store=len(stored), returning=len(reach.taken)
+                )
+                for agent_id, stored, reach in found
+            )
+        )
+
+    @operation("POST /distrusts", Verb.ADMIN, status=201, shows=DistrustView)
+    async def distrust(self, rule: DistrustRule, *, confirmation: Confirmation) -> Distrust:
+        """Hide all that came of a source from every reader at once, through any number of merges.
+
+        Clean memories that merges have taken with it come back, by runs. What comes of it from now on is hidden too.
+        """
+        added = await self._ask(self._ledger.distrusts.add, rule, confirmation)
+        return await self.reach(added.distrust_id)
+
+    @operation(f"POST {_ONE}/reach", Verb.ADMIN, shows=DistrustView)
+    async def reach(self, distrust_id: str) -> Distrust:
+        """Find again what came of a source, where the first time was cut off. Raises MemoryNotFoundError."""
+        distrusts = self._ledger.distrusts
+        distrust = await self._ask(distrusts.get, distrust_id)
+        if distrust.lifted_at is not None:
+            return distrust
+        with showing_all():
+            async for agent_id, _, reach in self._reached(distrust.rule):
+                await self._ask(distrusts.reach, distrust_id, agent_id, reach.memory_ids)
+                if reach.taken:
+                    await self._resources.client.restore(agent_id, distrust_id)
+        return await self._ask(distrusts.close_reach, distrust_id)
+
+    @operation("GET /distrusts", Verb.ADMIN, shows=DistrustView, under="distrusts")
+    async def list(self, *, limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 20) -> tuple[Distrust, ...]:
+        """Return what is not trusted, newest first; what was lifted too."""
+        check_page(limit, MAX_PAGE)
+        return await self._ask(self._ledger.distrusts.list, limit=limit)
+
+    @operation(f"GET {_ONE}", Verb.ADMIN)
+    async def get(self, distrust_id: str) -> DistrustDetail:
+        """Return a distrust with the ids of what came of it. Raises MemoryNotFoundError."""
+        distrust = await self._ask(self._ledger.distrusts.get, distrust_id)
+        reached = await self._ask(self._ledger.distrusts.reached, distrust_id)
+        runs = await self._ask(self._ledger.runs.restores_of, distrust_id)
+        return DistrustDetail(
+            distrust=DistrustView.of(distrust),
+            memories={agent_id: tuple(sorted(reached[agent_id])) for agent_id in sorted(reached)},
+            runs=tuple(each.run_id for each in runs),
+        )
+
+    @operation(f"POST {_ONE}/lift", Verb.ADMIN, shows=DistrustView)
+    async def lift(self, distrust_id: str, *, confirmation: Confirmation) -> Distrust:
+        """Trust a source again: what came of it is shown, and what had come back out of merges goes there again.
+
+        Raises MemoryNotFoundError.
+        """
+        await self._ask(self._ledger.distrusts.get, distrust_id)
+        lifted = await self._ask(self._ledger.distrusts.lift, distrust_id, confirmation)
+        for run in await self._ask(self._ledger.runs.restores_of, distrust_id):
+            await self._resources.client.undo(run.agent_id, run.run_id)
+        return lifted
+
+    async def _reached(self, rule: DistrustRule) -> AsyncIterator[tuple[str, frozenset[str], Reach]]:
+        """Yield what came of a source in each agent that has something of it, with what is in the store."""
+        agents = [rule.agent_id] if rule.agent_id is not None else await self._agents()
+        backend = await self._resources.backend()
+        for agent_id in agents:
+            where = Where(
+                agent_id=agent_id,
+                session_id=rule.session_id,
+                ids=None if rule.memory_id is None else frozenset({rule.memory_id}),
+                created_since=rule.since,
+                created_before=rule.until,
+            )
+            stored = {each.entry.id async for page in pages(backend, where) for each in page if rule.takes(each.entry)}
+            reach = await self._resources.run(
+                reach_of, self._ledger, self._company, agent_id, rule, stored=frozenset(stored)
+            )
+            if reach.memory_ids:
+                yield agent_id, frozenset(stored), reach
+
+    async def _agents(self) -> "list[str]":
+        return sorted(each.agent_id for each in await self._ask(self._ledger.agents.list))

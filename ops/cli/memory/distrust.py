@@ -1,0 +1,111 @@
+"""``memtend distrust``: take back all that ever came of a source, and trust it again."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from memcore.ledger.access.distrusts import Distrust
+from memcore.ledger.organization.audit import Confirmation
+from memcore.models.base import naming_fields
+from memcore.models.distrust import DistrustRule
+from memcore.models.origin import Channel
+from memcore.service.distrusts import DistrustView
+from ops.cli.memory.memories import moment
+from ops.cli.session import Commands, JsonCommand
+
+app = Commands("distrust", "Distrust: plan, add, list, show, reach, lift.")
+
+IdArgument = Annotated[str, typer.Argument(help="The id that `distrust list` shows.")]
+By = Annotated[str, typer.Option("--by", help="Your name; it is kept in the audit.")]
+Why = Annotated[str, typer.Option("--reason", help="Why; the audit keeps it.")]
+
+_COLUMNS = ("at", "distrust_id", "rule", "by", "reason", "reached_at", "lifted_at")
+
+
+@dataclass(frozen=True)
+class RuleOptions:
+    """What is not trusted; every option given must hold."""
+
+    agent: Annotated[str | None, typer.Option(help="Of this agent alone; left out, of all.")] = None
+    principal: Annotated[str | None, typer.Option(help="What this key wrote: its id, as `keys list` shows it.")] = None
+    channel: Annotated[Channel | None, typer.Option(help="What came through this channel.")] = None
+    source: Annotated[str | None, typer.Option(help="What its writer called its source.")] = None
+    session: Annotated[str | None, typer.Option(help="What was stored in this session of the agent.")] = None
+    memory: Annotated[str | None, typer.Option(help="This memory of the agent.")] = None
+    since: Annotated[str | None, typer.Option(help="Made from this time on, such as 2027-01-01T00:00:00Z.")] = None
+    until: Annotated[str | None, typer.Option(help="Made before this time.")] = None
+
+    def rule(self) -> DistrustRule:
+        """Return the rule. Raises MemoryInputError."""
+        with naming_fields():
+            return DistrustRule(
+                agent_id=self.agent,
+                principal=self.principal,
+                channel=self.channel,
+                source=self.source,
+                session_id=self.session,
+                memory_id=self.memory,
+                since=moment("since", self.since),
+                until=moment("until", self.until),
+            )
+
+
+@app.command("plan")
+def plan(command: JsonCommand, options: RuleOptions) -> None:
+    """Show what a distrust would hide and bring back, by agent; nothing is written."""
+    rule = options.rule()
+    found = command.run(lambda service: service.distrusts.plan(rule))
+    command.show_rows(found.agents, "agent_id", "memories", "in_store", "returning")
+
+
+@app.command("add")
+def add(command: JsonCommand, options: RuleOptions, by: By, reason: Why) -> None:
+    """Hide all that meets every condition, and all that was made of it, from every reader at once.
+
+    Clean memories that merges have taken with it come back. `distrust lift` takes it back.
+    """
+    rule = options.rule()
+    confirmation = Confirmation(actor=by, confirm=True, reason=reason)
+    _show(command, command.run(lambda service: service.distrusts.distrust(rule, confirmation=confirmation)))
+
+
+@app.command("list")
+def list_distrusts(
+    command: JsonCommand,
+    limit: Annotated[int, typer.Option(help="At most so many, 1 to 200.")] = 20,
+) -> None:
+    """Show what is not trusted, newest first; what was lifted too."""
+    found = command.run(lambda service: service.distrusts.list(limit=limit))
+    command.show_rows([_shown(each) for each in found], *_COLUMNS)
+
+
+@app.command("show")
+def show(command: JsonCommand, distrust_id: IdArgument) -> None:
+    """Show a distrust, the ids of what came of it by agent, and the runs that brought clean memories back."""
+    found = command.run(lambda service: service.distrusts.get(distrust_id))
+    hidden = [{"agent_id": agent, "memory_id": memory_id} for agent, ids in found.memories.items() for memory_id in ids]
+    command.show_rows(hidden, "agent_id", "memory_id")
+
+
+@app.command("reach")
+def reach(command: JsonCommand, distrust_id: IdArgument) -> None:
+    """Find again what came of a source, where the first time was cut off."""
+    _show(command, command.run(lambda service: service.distrusts.reach(distrust_id)))
+
+
+@app.command("lift")
+def lift(command: JsonCommand, distrust_id: IdArgument, by: By, reason: Why) -> None:
+    """Trust a source again: what came of it is shown, and what had come back out of merges goes there again."""
+    confirmation = Confirmation(actor=by, confirm=True, reason=reason)
+    _show(command, command.run(lambda service: service.distrusts.lift(distrust_id, confirmation=confirmation)))
+
+
+def _shown(distrust: Distrust) -> dict[str, object]:
+    shown = DistrustView.of(distrust).model_dump()
+    rule = distrust.rule.model_dump(mode="json", exclude_none=True)
+    return {**shown, "rule": " ".join(f"{name}={value}" for name, value in rule.items())}
+
+
+def _show(command: JsonCommand, distrust: Distrust) -> None:
+    command.show_facts(_shown(distrust))
