@@ -1,64 +1,23 @@
 """What is to be erased is hidden from every reader at once, whatever the erasure waits for, and also when it fails."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-
-import httpx
 import pytest
 from sqlalchemy import update
 from support.conversations import record_turn
 from support.erasure_world import WORD, ErasureWorld
-from support.frozen_parts import AGENT, Call, reading_calls
-from support.hashing_embedder import HashingEmbedder
-from support.http_api import HttpApi, http_api
+from support.frozen_parts import AGENT
 from support.kept_conversations import fact, keep
 from support.ledger_records import COMPANY
+from support.readers import reading
 from support.store_items import item
 
-import ops.http.context
 from memcore.jobs import Deferred
 from memcore.ledger.collections import ReindexKind
 from memcore.ledger.tables import ERASE_WORK, work_items
 from memcore.ledger.work_items import WorkState
 from memcore.models.conversation import Owner
-from memcore.records import Where
-from ops.http.context import CompanyService, ServeOptions
 
 #: Readers that show something of an agent that has used every feature.
 _SHOWING = 14
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Readers:
-    """Every call that reads, and the service that Python's calls go through."""
-
-    api: HttpApi
-    client: httpx.AsyncClient
-    calls: dict[str, Call]
-
-    async def showing(self, secrets: list[str]) -> set[str]:
-        """Return the calls whose answers hold any of the texts."""
-        found: set[str] = set()
-        for name, (method, path, body) in self.calls.items():
-            answer = await self.client.request(method, path, json=body)
-            assert answer.status_code not in {500, 503}, (name, answer.text)
-            if any(secret in answer.text for secret in secrets):
-                found.add(name)
-        return found
-
-    async def service(self) -> CompanyService:
-        return await self.api.context.service(COMPANY)
-
-
-@asynccontextmanager
-async def _reading(world: ErasureWorld, patch: pytest.MonkeyPatch) -> AsyncIterator[_Readers]:
-    """Serve the world with its own embedder; the calls name a memory of AGENT, and ask for its text."""
-    patch.setattr(ops.http.context, "create_configured_embedder", lambda *_: HashingEmbedder())
-    options = ServeOptions(requires_key=False, rate_per_second=1e6, burst=1_000_000)
-    async with http_api(world.settings, options) as api, api.client() as client:
-        kept = (await world.backend.scan(Where(agent_id=AGENT), limit=1)).records[0].entry
-        yield _Readers(api=api, client=client, calls=reading_calls(api, kept.id, question=kept.content))
 
 
 async def test_no_reader_is_shown_an_agent_from_the_moment_that_its_erasure_is_asked_for(
@@ -66,7 +25,7 @@ async def test_no_reader_is_shown_an_agent_from_the_moment_that_its_erasure_is_a
 ) -> None:
     for agent_id in (AGENT, "bob"):
         await world.fill(agent_id)
-    async with _reading(world, monkeypatch) as readers:
+    async with reading(world, monkeypatch) as readers:
         assert len(await readers.showing(world.secrets[AGENT])) >= _SHOWING
         pointers = world.ledger.collection_pointers
         now = pointers.get(COMPANY)
@@ -101,7 +60,7 @@ async def test_no_reader_is_shown_a_person_and_others_of_the_agent_are_there(
         await world.ingestor().write(written)
         record_turn(world.ledger, name, owner=owner, session_id=name, user_text=world.secret(name))
         keep(world.ledger, owner, fact(f"fact-{name}", world.secret(name), at=world.clock()))
-    async with _reading(world, monkeypatch) as readers:
+    async with reading(world, monkeypatch) as readers:
         world.ledger.erasures.request(COMPANY, AGENT, subject="user:ann", confirmation=WORD)
         assert await readers.showing(world.secrets["ann"]) == set()
         service = await readers.service()

@@ -2,7 +2,6 @@
 
 import asyncio
 import tempfile
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -165,12 +164,6 @@ async def test_what_is_trusted_again_brings_nothing_back(world: MaintenanceFixtu
     world.ledger.distrusts.lift(COMPANY, distrust.distrust_id, WORD)
     run = world.plan_run(kind="restore", scope_id=distrust.distrust_id)
     assert isinstance(await world.to_the_end(run.run_id), Skipped)
-
-
-@pytest.fixture
-def _short_lists(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("memcore.maintenance.distrust.MAX_ENTRY", 2)
-    yield
 
 
 HISTORIES = st.lists(
