@@ -20,6 +20,7 @@ from memcore.conversation.entries import LoadReason, TurnContext, searched_text
 from memcore.embedding.bm25 import Tokenizer
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.conversation.memory import Embedded, Searchable
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.ledger import Ledger
 from memcore.models.conversation import Arc, Fact, Owner, ProfileRule
 from memcore.models.memory import require_prompt
@@ -232,12 +233,16 @@ class TurnLoader:
         embedder that fails is done without.
         """
         require_prompt(text, token_budget)
-        loaded, is_first = await asyncio.to_thread(self._read, owner, session_id, is_first_turn)
+        loaded, is_first, hidden = await asyncio.to_thread(self._read, owner, session_id, is_first_turn)
         if loaded is None:
             return TurnContext(reasons=(LoadReason.RECALL_OFF,), token_budget=token_budget)
         since, least = self._clock() - timedelta(days=self._config.arc_days), least_shown()
-        trusted = {place for place, fact in enumerate(loaded.facts) if _reaches(fact, least)}
-        known = [place for place, arc in enumerate(loaded.arcs) if _reaches(arc, least)]
+
+        def is_shown(kept: Fact | Arc | ProfileRule) -> bool:
+            return _reaches(kept, least) and not hidden.distrusts_origin(owner.agent_id, kept.origin)
+
+        trusted = {place for place, fact in enumerate(loaded.facts) if is_shown(fact)}
+        known = [place for place, arc in enumerate(loaded.arcs) if is_shown(arc)]
         recent = {place for place in known if loaded.arcs[place].ended_at >= since}
         embedded: Embedded | None = None
         dense_weight, reasons = 0.0, tuple[LoadReason, ...]()
@@ -257,7 +262,7 @@ class TurnLoader:
         )
         return TurnContext(
             facts=tuple(loaded.facts[place] for place in facts),
-            rules=tuple(rule for rule in loaded.rules if _reaches(rule, least)),
+            rules=tuple(rule for rule in loaded.rules if is_shown(rule)),
             arcs=tuple(loaded.arcs[place] for place in arcs),
             latest_arc=latest,
             reasons=reasons,
@@ -286,11 +291,13 @@ class TurnLoader:
         is_known = before is not None and before == backend.vector_space
         return (Embedded(before, vector) if is_known and before else None), backend.dense_weight, ()
 
-    def _read(self, owner: Owner, session_id: str | None, is_first_turn: bool | None) -> tuple[_Loaded | None, bool]:
-        """Return an owner's memory, None where it is not to be shown, and whether a session begins."""
-        state = self._ledger.conversation.state(self._company, owner)
-        if not state.recall or self._ledger.hidden.of(self._company).hides(owner.agent_id, owner.subject):
-            return None, False
+    def _read(
+        self, owner: Owner, session_id: str | None, is_first_turn: bool | None
+    ) -> tuple[_Loaded | None, bool, Hidden]:
+        """Return an owner's memory, None where it is not to be shown; whether a session begins; and what is hidden."""
+        state, hidden = self._ledger.conversation.state(self._company, owner), self._ledger.hidden.of(self._company)
+        if not state.recall or hidden.hides(owner.agent_id, owner.subject):
+            return None, False, hidden
         loaded = self._cache.get(owner, version=state.version)
         if loaded is None:
             # What is written between the two reads has a later version: the next load reads again.
@@ -298,7 +305,7 @@ class TurnLoader:
             self._cache.put(owner, loaded)
         if is_first_turn is None:
             is_first_turn = session_id is not None and self._is_new(owner, session_id)
-        return loaded, is_first_turn
+        return loaded, is_first_turn, hidden
 
     def _load(self, owner: Owner, version: int) -> _Loaded:
         conversation, company, policy = self._ledger.conversation, self._company, self._authorities

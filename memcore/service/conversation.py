@@ -73,20 +73,20 @@ class ConversationOperations(CompanyPart):
         """Return the facts about a person, of these states or all, the newest first."""
         if await self._is_hidden(owner.agent_id, owner.subject):
             return ()
-        return tuple(await self._resources.run(_facts, self._ledger, self._company, owner, states))
+        return await self._trusted(owner, await self._resources.run(_facts, self._ledger, self._company, owner, states))
 
     async def rules(self, owner: Owner, *, states: Sequence[FactState] | None = None) -> tuple[ProfileRule, ...]:
         """Return how a person asked to be answered, of these states or all, the newest first."""
         if await self._is_hidden(owner.agent_id, owner.subject):
             return ()
-        return tuple(await self._resources.run(_rules, self._ledger, self._company, owner, states))
+        return await self._trusted(owner, await self._resources.run(_rules, self._ledger, self._company, owner, states))
 
     async def sessions(self, owner: Owner, *, limit: int = 20) -> tuple[tuple[Session, Arc | None], ...]:
         """Return a person's sessions, the newest first, each with the summary of what it was about."""
         if await self._is_hidden(owner.agent_id, owner.subject):
             return ()
         found = await self._ask(self._ledger.sessions.page, owner, limit=limit)
-        arcs = await self._resources.run(_arcs, self._ledger, self._company, owner)
+        arcs = await self._trusted(owner, await self._resources.run(_arcs, self._ledger, self._company, owner))
         by_session = {arc.session_id: arc for arc in arcs}
         return tuple((each, by_session.get(each.session_id)) for each in found)
 
@@ -132,7 +132,12 @@ class ConversationOperations(CompanyPart):
         """
         hidden = await self._resources.hidden()
         found = await self._ask(self._ledger.conversation.unsure, agent_id, subject=subject)
-        return tuple(each for each in found if not hidden.hides(agent_id, each.owner.subject))[:limit]
+        return tuple(
+            each
+            for each in found
+            if not hidden.hides(agent_id, each.owner.subject)
+            and not any(hidden.distrusts_origin(agent_id, fact.origin) for fact in (each.older, each.newer))
+        )[:limit]
 
     async def supersede(
         self, owner: Owner, old_id: str, new_id: str, *, by: str | None = None, reason: str | None = None
@@ -181,7 +186,17 @@ class ConversationOperations(CompanyPart):
         """Return what has this id, a fact, a rule or a session, of whomever it is; none where nothing has it."""
         hidden = await self._resources.hidden()
         found = await self._ask(self._ledger.conversation.find, key)
-        return tuple((owner, kept) for owner, kept in found if not hidden.hides(owner.agent_id, owner.subject))
+        return tuple(
+            (owner, kept)
+            for owner, kept in found
+            if not hidden.hides(owner.agent_id, owner.subject)
+            and not hidden.distrusts_origin(owner.agent_id, kept.origin)
+        )
+
+    async def _trusted(self, owner: Owner, kept: "list[_Kept]") -> "tuple[_Kept, ...]":
+        """Leave out what came of a distrusted source."""
+        hidden = await self._resources.hidden()
+        return tuple(each for each in kept if not hidden.distrusts_origin(owner.agent_id, each.origin))
 
     async def _is_hidden(self, agent_id: str, subject: str) -> bool:
         """Return whether a person, or the agent as a whole, is being erased."""
