@@ -235,13 +235,14 @@ class Gathering:
         return {memory_id: title for memory_id, title in stored if memory_id is not None and title is not None}
 
     async def _memories(self, agent_id: str) -> AsyncIterator[MemoryRecord]:
-        where = Where(agent_id=agent_id)
+        where, hidden = Where(agent_id=agent_id), self._ledger.hidden.of(self._company)
         # The store shows the oldest first: of more than are taken, those before the newest are passed over.
         older = await self._backend.count_where(where) - MEMORIES_OF_AGENT
         async for page in scanned(self._backend, where):
             self._alive()
             for record in page[max(0, older) :]:
-                yield record
+                if not hidden.distrusts_memory(record.entry):
+                    yield record
             older -= len(page)
 
 

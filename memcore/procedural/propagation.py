@@ -100,7 +100,9 @@ class Propagation:
         except MaintenancePausedError:
             return 0
         learned_at = {each.memory_id: each.created_at for each in waiting if each.memory_id is not None}
-        lessons = await self.backend.get_many(agent_id, list(learned_at))
+        hidden = self.ledger.hidden.of(self.company)
+        found = await self.backend.get_many(agent_id, list(learned_at))
+        lessons = tuple(each for each in found if not hidden.distrusts_memory(each.entry))
         limit, agents = self.config.max_propagation_targets, self.ledger.agents
         targets = agents.like(self.company, agent_id, by=by, level=self.level, limit=limit) if lessons else ()
         written, failed = 0, 0

@@ -63,6 +63,7 @@ class WikiExporter:
         self._backend = backend
         self._agents = ledger.agents
         self._experiences = ledger.experiences
+        self._hidden = ledger.hidden
         self._config = config
         self._root = (home / config.export_root).resolve()
         self._front = CompanyIndex(self._root, company)
@@ -219,12 +220,13 @@ class WikiExporter:
             return
         # The store shows the oldest first: of more than may be shown, those before the newest are passed over.
         older = await self._backend.count_where(where) - left
+        hidden = self._hidden.of(self._company)
         async for records in pages(self._backend, where):
             shown = records[max(0, older) :][:left]
             older -= len(records) - len(shown)
             left -= len(shown)
             if shown:
-                yield [record.entry for record in shown]
+                yield [record.entry for record in shown if not hidden.distrusts_memory(record.entry)]
             if left <= 0:
                 return
 
