@@ -9,8 +9,8 @@ from memcore.backends.protocol import pages
 from memcore.ledger.access.distrusts import MAX_PAGE, Distrust
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.erasure.hidden import showing_all
+from memcore.ledger.erasure.reach import Reach, reach_of
 from memcore.ledger.organization.audit import Confirmation
-from memcore.ledger.reach import Reach, reach_of
 from memcore.models.base import Frozen
 from memcore.models.distrust import DistrustRule
 from memcore.models.memory import BoundedTime

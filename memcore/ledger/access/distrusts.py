@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import Column, Index, String, Table, func, select
+from sqlalchemy import Column, Index, String, Table, select
 
 from memcore import ids
 from memcore.errors import MemoryNotFoundError
@@ -139,13 +139,6 @@ class Distrusts(Records[Distrust]):
     def all_reached(self, company: str, distrust_ids: Collection[str]) -> Mapping[str, frozenset[str]]:
         """Return the memories that came of any of these, by their agents."""
         return self._by_agent(equals(distrusted, company=company) & distrusted.c.distrust_id.in_(sorted(distrust_ids)))
-
-    def counts(self, company: str, distrust_ids: Collection[str]) -> Mapping[str, int]:
-        """Return how many memories came of each of these."""
-        mine = equals(distrusted, company=company) & distrusted.c.distrust_id.in_(sorted(distrust_ids))
-        query = select(distrusted.c.distrust_id, func.count().label("found")).where(mine)
-        rows = self._database.rows(query.group_by(distrusted.c.distrust_id))
-        return {row["distrust_id"]: row["found"] for row in rows}
 
     def _by_agent(self, which: Any) -> Mapping[str, frozenset[str]]:
         found: dict[str, set[str]] = {}

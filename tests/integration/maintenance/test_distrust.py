@@ -19,8 +19,8 @@ from memcore.config.policy import Policy
 from memcore.errors import MemoryInputError, MemoryStoreError
 from memcore.jobs import Done, Skipped
 from memcore.ledger.access.distrusts import Distrust
+from memcore.ledger.erasure.reach import reach_of
 from memcore.ledger.organization.audit import Confirmation
-from memcore.ledger.reach import reach_of
 from memcore.ledger.runs import Run
 from memcore.ledger.work_items import WorkState
 from memcore.memories import Memories
