@@ -31,6 +31,7 @@ from memcore.errors import (
 from memcore.ingest import Ingestor
 from memcore.jobs import StoreItem
 from memcore.ledger.erasure.erasures import WatchedWrite
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.journal import EntryReason
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Move
@@ -377,7 +378,7 @@ class Memories:
             moves = await asyncio.to_thread(self.ledger.lineage.moves, self.company, agent_id, line)
             if not moves:
                 raise MemoryNotFoundError("memory_id: names no memory of this agent, now or before")
-        return await asyncio.to_thread(self._events, agent_id, line, here)
+        return await asyncio.to_thread(self._events, agent_id, line, here, hidden)
 
     @cached_property
     def _changes(self) -> Deletion:
@@ -486,13 +487,16 @@ class Memories:
             after = self._version_after(agent_id, after)
         return line
 
-    def _events(self, agent_id: str, line: Versions, here: Mapping[str, MemoryRecord]) -> tuple[MemoryVersion, ...]:
+    def _events(
+        self, agent_id: str, line: Versions, here: Mapping[str, MemoryRecord], hidden: Hidden
+    ) -> tuple[MemoryVersion, ...]:
         moves = self.ledger.lineage.moves(self.company, agent_id, line)
         events: list[MemoryVersion] = []
         for place, memory_id in enumerate(line):
             record = here.get(memory_id) or self._journaled(memory_id, moves.get(memory_id, ()))
-            is_shown = record is not None and record.entry.is_shown(self.policy.memory.origins.authority)
-            content = record.entry.content if record is not None and is_shown else None
+            content = None
+            if record is not None and not hidden.hides_memory(record.entry):
+                content = record.entry.content if record.entry.is_shown(self.policy.memory.origins.authority) else None
             came = next((move for move in moves.get(memory_id, ()) if move.reason == "updated"), None)
             if place and came is not None:
                 update = MemoryVersion(
