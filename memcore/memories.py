@@ -31,7 +31,7 @@ from memcore.errors import (
 from memcore.ingest import Ingestor
 from memcore.jobs import StoreItem
 from memcore.ledger.erasure.erasures import WatchedWrite
-from memcore.ledger.erasure.hidden import Hidden
+from memcore.ledger.erasure.hidden import Hidden, showing_all
 from memcore.ledger.journal import EntryReason
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Move
@@ -199,7 +199,9 @@ class Memories:
                 raise MemoryInputError(f"supersedes.{place}", "names no memory of this agent")
         if only_new:
             await self.reserve(item)
-        written = await self._ingestor.write([item])
+        # As a worker does it: what is hidden has a key, too, until it is replaced.
+        with showing_all():
+            written = await self._ingestor.write([item])
         if missing := written.refused.get(item.id):
             raise MemoryInputError(missing, refusal(missing))
         if item.id in written.skipped:
@@ -207,7 +209,8 @@ class Memories:
         namespace, key = item.request.namespace, item.request.key
         for _ in range(_LOOKS):
             # The writer knows the text: it is shown what it wrote, also where nobody else is.
-            found = await self._standing(await self._current(item.agent_id, item.id))
+            with showing_all():
+                found = await self._standing(await self._current(item.agent_id, item.id))
             if found is None and only_new:
                 raise MemoryConflictError("key: another writer was first")
             if found is not None or key is None:
@@ -254,7 +257,7 @@ class Memories:
         ``expected`` is the id of the version that is to be changed, ``memory_id`` itself where it is left out; ``*`` is
         any: of several at the same moment each is then applied to what the one before it left. Raises
         MemoryConflictError where another version is there, or others are always in between; MemoryNotFoundError when
-        the agent has no such memory, MemoryStoreError while it is being erased.
+        the agent has no such memory, MemoryRefusedError while it is being erased, or to a writer that is distrusted.
         """
         for name in fields.keys() - UpdateFields.__annotations__.keys():
             raise MemoryInputError(name, "is not a field that can be changed")
@@ -273,8 +276,12 @@ class Memories:
             if current is None or not current.entry.is_shown(self.policy.memory.origins.authority):
                 raise MemoryNotFoundError("memory_id: names no memory of this agent")
             _refuse_erased(watched, agent_id, namespace=current.entry.namespace)
-            if self._version(current, fields) is None:
+            wanted = self._version(current, fields)
+            if wanted is None:
                 return self._judged(current.entry)
+            if (await asyncio.to_thread(self.ledger.hidden.of, self.company)).distrusts_memory(wanted.entry):
+                # Its words would hide those of the others.
+                raise MemoryRefusedError("who writes is distrusted: nothing was changed; `memtend distrust list`")
             await self._require_version(current, memory_id if expected is None else expected)
             try:
                 changed = await self._changes.replace(

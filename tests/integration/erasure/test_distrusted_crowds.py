@@ -12,6 +12,7 @@ from support.readers import reading
 from support.store_items import item
 
 from memcore.backends.mem0.backend import Mem0Backend
+from memcore.errors import MemoryRefusedError
 from memcore.jobs import StoreItem
 from memcore.models.distrust import DistrustRule
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
@@ -123,3 +124,94 @@ def _published(text: str, *, source: str = "test") -> MemoryStoreRequest:
 
 def _texts(entries: Sequence[Any]) -> frozenset[str]:
     return frozenset(each.content for each in entries)
+
+
+async def test_what_it_had_replaced_holds_again_and_what_it_says_later_replaces_nothing(
+    world: ErasureWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its origin would let it replace the others' words."""
+    old = item("the queue pages at five hundred", agent_id=AGENT, sent_at=world.clock())
+    kept = item("the lift is in the west wing", agent_id=AGENT, sent_at=world.clock(), key="lift")
+    await world.ingestor().write([old, kept])
+    await world.ingestor().write([_agents("the queue pages at nine", world, supersedes=(old.id,))])
+    async with reading(world, monkeypatch) as readers:
+        service = await readers.service()
+        engine, distrusts = service.engine, world.ledger.distrusts
+
+        async def replaced_by(memory_id: str) -> set[str | None]:
+            listed = {each.id: each for each in (await engine.list(AGENT, limit=256)).entries}
+            found = await service.memories.search(AGENT, MemoryQuery(text="the queue pages at"))
+            got = await service.memories.get(AGENT, memory_id)
+            assert got is not None
+            return {each.superseded_by for each in (got, listed[memory_id], *found) if each.id == memory_id}
+
+        (before,) = await replaced_by(old.id)
+        assert before is not None
+        distrust = distrusts.add(COMPANY, DistrustRule(principal="scraper"), WORD)
+        assert await replaced_by(old.id) == {None}
+        assert await service.memories.conflicts(AGENT) == ()
+
+        later = _agents("the lift is in the east wing", world, supersedes=(kept.id, old.id), key="lift")
+        written = await world.ingestor().write([later])
+        assert written.stored == {later.id}
+        assert await replaced_by(old.id) == await replaced_by(kept.id) == {None}
+        found = await service.memories.get_by_key(AGENT, "lift")
+        assert found is not None
+        assert found.id == kept.id
+
+        distrusts.lift(COMPANY, distrust.distrust_id, WORD)
+        assert await replaced_by(old.id) == {before}
+        # What it had said meanwhile stands beside the others.
+        assert await replaced_by(kept.id) == {None}
+        assert await service.memories.get_by_key(AGENT, "lift") == found
+        assert await service.memories.get(AGENT, later.id) is not None
+
+
+async def test_what_a_distrusted_key_writes_at_once_is_answered_and_shown_to_nobody(
+    world: ErasureWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.ingestor().write([item("a note", agent_id=AGENT, sent_at=world.clock(), key="lift")])
+    world.clock.now += timedelta(seconds=1)
+    async with reading(world, monkeypatch) as readers:
+        service = await readers.service()
+        world.ledger.distrusts.add(COMPANY, DistrustRule(principal="scraper"), WORD)
+        request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="the lift is in the east", key="lift")
+        with writing_as(Writer(principal="scraper")):
+            written = await (await service.memories.kept()).put(AGENT, request)
+        assert written.content == request.content
+        assert _texts((await service.engine.list(AGENT, limit=5)).entries) == {"a note"}
+        with writing_as(Writer(principal="scraper")):
+            # Without a key it stands alone, and a new key leads to nothing that is shown.
+            for each in (request.model_copy(update={"key": None}), request.model_copy(update={"key": "stairs"})):
+                assert (await (await service.memories.kept()).put(AGENT, each)).content == request.content
+        assert await service.engine.get_by_key(AGENT, "stairs") is None
+        found = await service.engine.get_by_key(AGENT, "lift")
+        assert found is not None
+        assert found.content == "a note"
+
+        # Its edit would take a memory of the others with it.
+        with writing_as(Writer(principal="scraper")), pytest.raises(MemoryRefusedError, match="distrusted"):
+            await service.memories.update(AGENT, found.id, content="the lift is in the east")
+        assert await service.engine.get_by_key(AGENT, "lift") == found
+        assert (await service.memories.update(AGENT, found.id, content="a longer note")).content == "a longer note"
+
+
+async def test_a_new_word_under_a_key_replaces_what_is_distrusted_for_good(
+    world: ErasureWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.ingestor().write([_agents("the lift is in the east", world, key="lift")])
+    async with reading(world, monkeypatch) as readers:
+        service = await readers.service()
+        distrust = world.ledger.distrusts.add(COMPANY, DistrustRule(principal="scraper"), WORD)
+        request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content="the lift is in the west", key="lift")
+        await (await service.memories.kept()).put(AGENT, request)
+        world.ledger.distrusts.lift(COMPANY, distrust.distrust_id, WORD)
+        assert _texts((await service.engine.list(AGENT, limit=5)).entries) == {request.content}
+
+
+def _agents(text: str, world: ErasureWorld, **more: Any) -> StoreItem:
+    """Return a memory that the scraper says is the agent's own word."""
+    world.clock.now += timedelta(seconds=1)
+    made = item(text, agent_id=AGENT, sent_at=world.clock())
+    origin = Origin(channels=(Channel.AGENT,), principals=("scraper",))
+    return made.model_copy(update={"origin": origin, "request": made.request.model_copy(update=more)})
