@@ -14,6 +14,7 @@ from support.store_items import item
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.errors import MemoryRefusedError
 from memcore.jobs import StoreItem
+from memcore.ledger.erasure.hidden import Hidden, HiddenOwners
 from memcore.models.distrust import DistrustRule
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.models.origin import Channel, Origin, Writer, writing_as
@@ -215,3 +216,30 @@ def _agents(text: str, world: ErasureWorld, **more: Any) -> StoreItem:
     made = item(text, agent_id=AGENT, sent_at=world.clock())
     origin = Origin(channels=(Channel.AGENT,), principals=("scraper",))
     return made.model_copy(update={"origin": origin, "request": made.request.model_copy(update=more)})
+
+
+async def test_a_call_asks_once_what_is_hidden(world: ErasureWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = item("the queue pages at five hundred", agent_id=AGENT, sent_at=world.clock())
+    await world.ingestor().write([old])
+    # What has a successor is looked up once more.
+    await world.ingestor().write([_agents("the queue pages at nine", world, supersedes=(old.id,))])
+    asked = list[str]()
+    read = HiddenOwners.of
+
+    def counting(self: HiddenOwners, company: str) -> Hidden:
+        asked.append(company)
+        return read(self, company)
+
+    async with reading(world, monkeypatch) as readers:
+        service, query = await readers.service(), MemoryQuery(text="the queue pages at")
+        await service.memories.search(AGENT, query)
+        monkeypatch.setattr(HiddenOwners, "of", counting)
+        for call in (
+            lambda: service.memories.search(AGENT, query),
+            lambda: service.memories.search_shared(query),
+            lambda: service.engine.prepare(AGENT, "the queue pages at", token_budget=500),
+            lambda: service.engine.count(AGENT),
+        ):
+            asked.clear()
+            await call()
+            assert asked == [COMPANY]
