@@ -287,3 +287,21 @@ async def test_a_run_merges_nothing_that_is_distrusted_while_it_works(
     assert uid(2) in await world.live()
     assert [each for each in await world.summaries() if uid(2) in each.lineage.summary_of] == []
     await world.check_balance()
+
+
+async def test_what_another_distrust_gives_back_stays_when_one_is_lifted(world: MaintenanceFixture) -> None:
+    await merged(world)
+    first, run = await restored(world, SCRAPER)
+    clean = {*await world.live()} - reach_of(world.ledger, COMPANY, AGENT, SCRAPER).memory_ids
+    # All is back already.
+    second, later = await restored(world, DistrustRule(source="crawler"))
+    assert later.state is WorkState.SKIPPED
+
+    world.ledger.distrusts.lift(COMPANY, first.distrust_id, WORD)
+    await world.undo(run.run_id)
+
+    # The second one hides what they went into.
+    hidden = world.ledger.hidden.of(COMPANY)
+    assert clean == {each for each, record in (await world.live()).items() if not hidden.distrusts_memory(record.entry)}
+    await world.check_balance()
+    assert world.ledger.distrusts.in_force(COMPANY) == (world.ledger.distrusts.get(COMPANY, second.distrust_id),)
