@@ -67,7 +67,6 @@ def test_one_company_hides_nothing_of_another(ledger: Ledger, other: Ledger) -> 
     assert ledger.distrusts.find(COMPANY, added.distrust_id) is None
     assert ledger.distrusts.list(COMPANY) == ()
     assert ledger.distrusts.reached(COMPANY, added.distrust_id) == {}
-    assert ledger.distrusts.counts(COMPANY, [added.distrust_id]) == {}
 
 
 def test_where_nothing_is_distrusted_it_costs_one_small_query(ledger: Ledger) -> None:
