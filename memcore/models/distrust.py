@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from memcore.models.base import Frozen
-from memcore.models.memory import AgentId, BoundedTime, Key, MemoryEntry, is_uuid
+from memcore.models.memory import AgentId, BoundedTime, Key, MemoryEntry, StoredKey, is_uuid
 from memcore.models.origin import UNKNOWN, Channel, Origin
 
 
@@ -25,7 +25,7 @@ class DistrustRule(Frozen):
     agent_id: AgentId | None = None
     principal: Key | None = None
     channel: Channel | None = None
-    source: Key | None = None
+    source: StoredKey | None = None
     session_id: Key | None = None
     memory_id: Key | None = None
     since: BoundedTime | None = None
