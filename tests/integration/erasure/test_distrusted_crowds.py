@@ -8,6 +8,7 @@ import pytest
 from support.erasure_world import WORD, ErasureWorld
 from support.frozen_parts import AGENT
 from support.ledger_records import COMPANY
+from support.memories import record
 from support.readers import reading
 from support.store_items import item
 
@@ -15,9 +16,11 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.errors import MemoryRefusedError
 from memcore.jobs import StoreItem
 from memcore.ledger.erasure.hidden import Hidden, HiddenOwners
+from memcore.models.archival import ArchivalMode
 from memcore.models.distrust import DistrustRule
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
-from memcore.models.origin import Channel, Origin, Writer, writing_as
+from memcore.models.origin import OWN, Channel, Origin, Writer, writing_as
+from memcore.records import ORIGIN_KEY
 
 SCRAPED = Origin(channels=(Channel.TOOL,), principals=("scraper",))
 QUESTION = "at how many messages does the payment queue page"
@@ -243,3 +246,29 @@ async def test_a_call_asks_once_what_is_hidden(world: ErasureWorld, monkeypatch:
             asked.clear()
             await call()
             assert asked == [COMPANY]
+
+
+async def test_the_clean_ones_are_found_in_the_archive(world: ErasureWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [(SCRAPED, f"the payment queue does page at so many messages: {n}") for n in range(60)]
+    for origin, text in (*kept, *((OWN, each) for each in CLEAN)):
+        made = record(AGENT, text, extra={ORIGIN_KEY: origin.stored()})
+        world.ledger.archive.put(COMPANY, made, mode=ArchivalMode.EXTRACTIVE, archived_at=world.clock())
+    await world.ingestor().write([item("a note", agent_id=AGENT, sent_at=world.clock())])
+    async with reading(world, monkeypatch) as readers:
+        archive = (await readers.service()).archive
+        queries = [MemoryQuery(text=QUESTION, limit=3), MemoryQuery(limit=3)]
+        assert {each.text for each in await archive.search(AGENT, queries[0])}.isdisjoint(CLEAN)
+        world.ledger.distrusts.add(COMPANY, RULES[0], WORD)
+        for query in queries:
+            assert {each.text for each in await archive.search(AGENT, query)} == {*CLEAN}
+
+
+async def test_a_plan_counts_what_another_distrust_hides(world: ErasureWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.ingestor().write([scraped(n, world) for n in range(3)])
+    await world.ingestor().write([item("a note", agent_id=AGENT, sent_at=world.clock())])
+    async with reading(world, monkeypatch) as readers:
+        distrusts = (await readers.service()).distrusts
+        wanted = await distrusts.plan(RULES[2])
+        assert [each.in_store for each in wanted.agents] == [3]
+        world.ledger.distrusts.add(COMPANY, RULES[0], WORD)
+        assert await distrusts.plan(RULES[2]) == wanted
