@@ -31,6 +31,7 @@ from memcore.errors import (
 from memcore.ingest import Ingestor
 from memcore.jobs import StoreItem
 from memcore.ledger.erasure.erasures import WatchedWrite
+from memcore.ledger.erasure.hidden import Hidden, showing_all
 from memcore.ledger.journal import EntryReason
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Move
@@ -198,7 +199,9 @@ class Memories:
                 raise MemoryInputError(f"supersedes.{place}", "names no memory of this agent")
         if only_new:
             await self.reserve(item)
-        written = await self._ingestor.write([item])
+        # As a worker does it: what is hidden has a key, too, until it is replaced.
+        with showing_all():
+            written = await self._ingestor.write([item])
         if missing := written.refused.get(item.id):
             raise MemoryInputError(missing, refusal(missing))
         if item.id in written.skipped:
@@ -206,7 +209,8 @@ class Memories:
         namespace, key = item.request.namespace, item.request.key
         for _ in range(_LOOKS):
             # The writer knows the text: it is shown what it wrote, also where nobody else is.
-            found = await self._standing(await self._current(item.agent_id, item.id))
+            with showing_all():
+                found = await self._standing(await self._current(item.agent_id, item.id))
             if found is None and only_new:
                 raise MemoryConflictError("key: another writer was first")
             if found is not None or key is None:
@@ -253,7 +257,7 @@ class Memories:
         ``expected`` is the id of the version that is to be changed, ``memory_id`` itself where it is left out; ``*`` is
         any: of several at the same moment each is then applied to what the one before it left. Raises
         MemoryConflictError where another version is there, or others are always in between; MemoryNotFoundError when
-        the agent has no such memory, MemoryStoreError while it is being erased.
+        the agent has no such memory, MemoryRefusedError while it is being erased, or to a writer that is distrusted.
         """
         for name in fields.keys() - UpdateFields.__annotations__.keys():
             raise MemoryInputError(name, "is not a field that can be changed")
@@ -272,8 +276,12 @@ class Memories:
             if current is None or not current.entry.is_shown(self.policy.memory.origins.authority):
                 raise MemoryNotFoundError("memory_id: names no memory of this agent")
             _refuse_erased(watched, agent_id, namespace=current.entry.namespace)
-            if self._version(current, fields) is None:
+            wanted = self._version(current, fields)
+            if wanted is None:
                 return self._judged(current.entry)
+            if (await asyncio.to_thread(self.ledger.hidden.of, self.company)).distrusts_memory(wanted.entry):
+                # Its words would hide those of the others.
+                raise MemoryRefusedError("who writes is distrusted: nothing was changed; `memtend distrust list`")
             await self._require_version(current, memory_id if expected is None else expected)
             try:
                 changed = await self._changes.replace(
@@ -377,7 +385,7 @@ class Memories:
             moves = await asyncio.to_thread(self.ledger.lineage.moves, self.company, agent_id, line)
             if not moves:
                 raise MemoryNotFoundError("memory_id: names no memory of this agent, now or before")
-        return await asyncio.to_thread(self._events, agent_id, line, here)
+        return await asyncio.to_thread(self._events, agent_id, line, here, hidden)
 
     @cached_property
     def _changes(self) -> Deletion:
@@ -486,13 +494,16 @@ class Memories:
             after = self._version_after(agent_id, after)
         return line
 
-    def _events(self, agent_id: str, line: Versions, here: Mapping[str, MemoryRecord]) -> tuple[MemoryVersion, ...]:
+    def _events(
+        self, agent_id: str, line: Versions, here: Mapping[str, MemoryRecord], hidden: Hidden
+    ) -> tuple[MemoryVersion, ...]:
         moves = self.ledger.lineage.moves(self.company, agent_id, line)
         events: list[MemoryVersion] = []
         for place, memory_id in enumerate(line):
             record = here.get(memory_id) or self._journaled(memory_id, moves.get(memory_id, ()))
-            is_shown = record is not None and record.entry.is_shown(self.policy.memory.origins.authority)
-            content = record.entry.content if record is not None and is_shown else None
+            content = None
+            if record is not None and not hidden.hides_memory(record.entry):
+                content = record.entry.content if record.entry.is_shown(self.policy.memory.origins.authority) else None
             came = next((move for move in moves.get(memory_id, ()) if move.reason == "updated"), None)
             if place and came is not None:
                 update = MemoryVersion(

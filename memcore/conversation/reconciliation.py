@@ -7,7 +7,7 @@ asked once more of the two alone: small models say so of everything.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -71,6 +71,13 @@ class Reconciled:
     commit: Commit
     fates: Mapping[str, Fate]
     counts: Mapping[str, int]
+
+    def beside(self, facts: Sequence[Fact], rules: Sequence[ProfileRule]) -> "Reconciled":
+        """Return it with facts and rules that are written, too, and were compared with none."""
+        commit = replace(self.commit, facts=(*self.commit.facts, *facts), rules=(*self.commit.rules, *rules))
+        written: dict[str, Fate] = {id_of(each): "written" for each in (*facts, *rules)}
+        counts = Counter(self.counts) + Counter(writes=len(written))
+        return Reconciled(commit=commit, fates={**self.fates, **written}, counts={**self.counts, **counts})
 
 
 def candidate_of(entry: Fact | ProfileRule) -> SemanticCandidate | ProceduralCandidate:

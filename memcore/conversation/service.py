@@ -110,16 +110,25 @@ async def reconciled(
     *,
     authorities: Mapping[Channel, Authority],
 ) -> tuple[Reconciled, int]:
-    """Return what becomes of new facts and rules, and the owner's version at which that holds."""
-    company = asker.company
+    """Return what becomes of new facts and rules, and the owner's version at which that holds.
+
+    What is distrusted is written as it is: it takes no other's place, and nothing said again is taken for it.
+    """
+    company, hidden = asker.company, ledger.hidden.of(asker.company)
+
+    def is_trusted(each: Fact | ProfileRule) -> bool:
+        return not hidden.distrusts_origin(owner.agent_id, each.origin)
+
+    given, new = new, Candidates(list(filter(is_trusted, new.facts)), list(filter(is_trusted, new.rules)))
     # The version first: what is written behind it makes the commit fail, not what was read.
     expected = ledger.conversation.state(company, owner).version
     known = ledger.conversation.searchable(company, owner) if new.facts else ()
-    known_facts = [each.entry for each in known if isinstance(each.entry, Fact)]
+    known_facts = [each.entry for each in known if isinstance(each.entry, Fact) and is_trusted(each.entry)]
     vectors = {key_of(each.entry): each.embedded for each in known if each.embedded is not None}
     if vectors:
         vectors |= await embedding.of(owner.agent_id, new.facts)
     known_rules = ledger.conversation.rules(company, owner) if new.rules else ()
+    known_rules = tuple(filter(is_trusted, known_rules))
     found = await reconcile(
         asker,
         new.facts,
@@ -129,7 +138,8 @@ async def reconciled(
         likeness=Likeness(vectors),
         authorities=authorities,
     )
-    return found, expected
+    apart = Candidates(*([each for each in kind if not is_trusted(each)] for kind in given))
+    return (found.beside(apart.facts, apart.rules) if any(apart) else found), expected
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from memcore.backends.protocol import BatchBackend
 from memcore.errors import MemoryNotFoundError
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.journal import EntryReason, RecordKind
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Exchange, ModelTrace, Move
@@ -61,7 +62,7 @@ class MemoryTrace(Frozen):
 
     Attributes:
         text_until: when its full text expires; None while nothing removes it.
-        text: the full text, where it was asked for.
+        text: the full text, where it was asked for, and is not hidden.
         search_notes: by which words a memory in the store is found too, where its text was asked for.
         covers_since: of a summary in the store, the time of the oldest memory that it stands for.
         covers_until: the same of the newest.
@@ -142,15 +143,16 @@ async def trace_memory(
 
     Raises MemoryNotFoundError when the agent has and had no such memory; or none is named, and no run has moved it.
     """
-    owner = agent_id or ledger.lineage.agent_of(company, memory_id)
-    if owner is not None and owner in ledger.hidden.of(company).agents:
+    owner, hidden = agent_id or ledger.lineage.agent_of(company, memory_id), ledger.hidden.of(company)
+    if owner is not None and owner in hidden.agents:
         raise MemoryNotFoundError("memory_id: its agent is being erased; see `memtend erase list`")
     if owner is None:
         raise MemoryNotFoundError(
             "memory_id: names no memory that a run has moved in the days that are known (memory.records); "
             "name its agent, to look for it in the store"
         )
-    family = _Lineage(backend, ledger, company=company, agent_id=owner, keep=timedelta(days=journal_days))
+    keep = timedelta(days=journal_days)
+    family = _Lineage(backend, ledger, company=company, agent_id=owner, keep=keep, hidden=hidden)
     below = await family.walk(memory_id, family.made_of)
     above = await family.walk(memory_id, family.made_into)
     if not family.is_known(memory_id):
@@ -168,8 +170,11 @@ async def trace_memory(
 class _Lineage:
     """The memories read so far, and their moves; each level of the walk costs a few queries, however wide it is."""
 
-    def __init__(self, backend: BatchBackend, ledger: Ledger, *, company: str, agent_id: str, keep: timedelta) -> None:
+    def __init__(
+        self, backend: BatchBackend, ledger: Ledger, *, company: str, agent_id: str, keep: timedelta, hidden: Hidden
+    ) -> None:
         self._backend = backend
+        self._hidden = hidden
         self._ledger = ledger
         self._company = company
         self._agent_id = agent_id
@@ -285,14 +290,18 @@ class _Lineage:
         return TextLocation.JOURNAL, None if held.settled_at is None else held.settled_at + self._keep
 
     def _text(self, memory_id: str) -> str | None:
+        record = self._held(memory_id)
+        # As another's source, too, nobody is shown what is hidden.
+        return None if record is None or self._hidden.hides_memory(record.entry) else record.entry.content
+
+    def _held(self, memory_id: str) -> MemoryRecord | None:
         if memory_id in self._live:
-            return self._live[memory_id].entry.content
+            return self._live[memory_id]
         if memory_id in self._archived:
             archived = self._ledger.archive.find(self._company, self._agent_id, memory_id)
-            return None if archived is None else archived.record.entry.content
+            return None if archived is None else archived.record
         held = self._last_in_full(memory_id)
-        record = None if held is None else self._ledger.lineage.record(held.booking_id, memory_id)
-        return None if record is None else record.entry.content
+        return None if held is None else self._ledger.lineage.record(held.booking_id, memory_id)
 
     def _last_in_full(self, memory_id: str) -> Move | None:
         return next((move for move in reversed(self._moves_of(memory_id)) if move.has_content), None)

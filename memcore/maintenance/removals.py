@@ -18,6 +18,7 @@ from memcore.backends.protocol import MAX_PAGE, archive_index_of, scanned
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryStoreError
 from memcore.jobs import Use
 from memcore.ledger.attempt import Lease
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.journal import EntryReason, IncomingKind, Journal, JournalEntry
 from memcore.ledger.runs import Run
 from memcore.maintenance.rules import AgentSnapshot
@@ -122,16 +123,23 @@ class JournaledStore:
     ) -> tuple[EntryCounts, ...]:
         """Remove the memories of each part that the filter still matches, one entry each; return the counts.
 
-        The parts have at most 256 memories together, and none is in two. LeaseLostError and MaintenancePausedError are
-        raised before anything new was decided; after an error of the store the next attempt finishes what was written.
+        The parts have at most 256 memories together, and none is in two. A part that is to be replaced stays when any
+        of it is distrusted by now: what took its place would hide the others too. LeaseLostError and
+        MaintenancePausedError are raised before anything new was decided; after an error of the store the next attempt
+        finishes what was written.
         """
         self._lease.enter()
         wanted = frozenset[str]().union(*(part.ids for part in parts))
         # Read before the memories: what an engine deletes after this must not live on in a summary.
         known = frozenset(each.booking_id for each in self._journal.removals(wanted))
         token, claimed = await self._claim(where.model_copy(update={"ids": wanted}))
+        # Not as the run began: a model may have been asked since.
+        hidden = self.snapshot.ledger.hidden.of(self.run.company) if any(part.replace for part in parts) else Hidden()
+        distrusted = frozenset(record.entry.id for record in claimed if hidden.distrusts_memory(record.entry))
         chosen: dict[int, tuple[tuple[MemoryRecord, ...], MemoryRecord | None]] = {}
         for place, part in enumerate(parts):
+            if part.replace is not None and not distrusted.isdisjoint(part.ids):
+                continue
             outgoing = tuple([record for record in claimed if record.entry.id in part.ids])
             summary = await part.replace(outgoing) if part.replace is not None and outgoing else None
             if outgoing and (part.replace is None or summary is not None):

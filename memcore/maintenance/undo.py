@@ -12,7 +12,7 @@ from enum import StrEnum
 from memcore.backends.protocol import BatchBackend
 from memcore.errors import MemoryInputError
 from memcore.ledger.consolidation_groups import GroupState
-from memcore.ledger.erasure.reach import were_deleted
+from memcore.ledger.erasure.reach import reach_of, were_deleted
 from memcore.ledger.journal import EntryReason, Journal, JournalEntry
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import Run
@@ -66,12 +66,12 @@ async def apply_undo(store: JournaledStore, ledger: Ledger) -> None:
     """
     run, journal = store.run, ledger.journal
     target = undo_target(ledger, run.company, run.undo_of or "", agent_id=run.agent_id)
-    start = journal.next_seq(run.run_id)
+    start, stays = journal.next_seq(run.run_id), given_back(ledger, target)
     # A reversal has the place of the entry that it reverses, counted from the end: after a crash the journal shows
     # how far the undo came, and no entry is reversed twice.
     for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=True)):
         if place >= start:
-            await _reverse(store, ledger, journal_entry, place)
+            await _reverse(store, ledger, journal_entry, place, stays)
     ledger.consolidation_groups.turn_pairs(run.company, run.agent_id, target.run_id, by=run.run_id)
     await carry_out_pairs(store.snapshot.backend, ledger, run.company, run.agent_id, check=store.check)
     moved = journal.totals(run.run_id)
@@ -117,7 +117,19 @@ def rewritten_since(ledger: Ledger, journal_entry: JournalEntry) -> bool:
     return any(each.reason == "consolidated" and len(each.outgoing) == 1 for each in exchanges.values())
 
 
-async def _reverse(store: JournaledStore, ledger: Ledger, journal_entry: JournalEntry, place: int) -> None:
+def given_back(ledger: Ledger, target: Run) -> frozenset[str]:
+    """Return what a distrust in force would bring back, where another one's run did: there is nothing else of it."""
+    company, agent_id, distrusts = target.company, target.agent_id, ledger.distrusts
+    if target.kind != "restore" or distrusts.find(company, target.scope_id or "") is None:
+        return frozenset()
+    others = [each.rule for each in distrusts.in_force(company) if each.distrust_id != target.scope_id]
+    reaches = [reach_of(ledger, company, agent_id, rule) for rule in others if rule.is_of(agent_id)]
+    return frozenset[str]().union(*(each.clean for each in reaches))
+
+
+async def _reverse(
+    store: JournaledStore, ledger: Ledger, journal_entry: JournalEntry, place: int, stays: frozenset[str]
+) -> None:
     journal, run = ledger.journal, store.run
     known = frozenset(each.booking_id for each in journal.removals(journal_entry.incoming_ids))
     if deleted_since(ledger, journal_entry) or rewritten_since(ledger, journal_entry):
@@ -132,6 +144,7 @@ async def _reverse(store: JournaledStore, ledger: Ledger, journal_entry: Journal
     back = tuple(record for record in journal_entry.outgoing if record.entry.id in back_ids)
     if back:
         hold_back(store.snapshot, journal, back_ids)
+    overtaken |= stays
     came = {record.entry.id: record for record in journal_entry.incoming if record.entry.id not in overtaken}
     await store.exchange(
         incoming=back,
@@ -241,9 +254,10 @@ async def plan_undo(run_id: str, *, backend: BatchBackend, ledger: Ledger, compa
     restored: list[str] = []
     removed: list[str] = []
     skipped: list[UndoSkip] = []
+    kept = given_back(ledger, target)
     for journal_entry in ledger.journal.journal_entries(run_id, newest_first=True):
         ids = journal_entry.incoming_ids | journal_entry.outgoing_ids
-        overtaken = ledger.journal.overtaken(journal_entry.booking_id, ids, not_by={run_id})
+        overtaken = ledger.journal.overtaken(journal_entry.booking_id, ids, not_by={run_id}) | kept
         await store.read(ids)
         stays = SkipReason.DECIDED_SINCE if rewritten_since(ledger, journal_entry) else None
         stays = SkipReason.DELETED_SINCE if deleted_since(ledger, journal_entry) else stays

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from memcore.models.base import Frozen
-from memcore.models.memory import AgentId, BoundedTime, Key, MemoryEntry
+from memcore.models.memory import AgentId, BoundedTime, Key, MemoryEntry, StoredKey, is_uuid
 from memcore.models.origin import UNKNOWN, Channel, Origin
 
 
@@ -25,7 +25,7 @@ class DistrustRule(Frozen):
     agent_id: AgentId | None = None
     principal: Key | None = None
     channel: Channel | None = None
-    source: Key | None = None
+    source: StoredKey | None = None
     session_id: Key | None = None
     memory_id: Key | None = None
     since: BoundedTime | None = None
@@ -38,6 +38,8 @@ class DistrustRule(Frozen):
             raise ValueError("principal: name a principal, channel, source, session_id or memory_id")
         if self.agent_id is None and (self.session_id or self.memory_id):
             raise ValueError("agent_id: name the agent whose session or memory it is")
+        if self.memory_id is not None and not is_uuid(self.memory_id):
+            raise ValueError("memory_id: must be a UUID, as a memory's id is")
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise ValueError("since: must lie before until")
         return self

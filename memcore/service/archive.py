@@ -15,6 +15,9 @@ from memcore.service.resources import CompanyPart, ServiceResources
 
 _ONE = "/agents/{agent_id}/archive/{entry_id}"
 
+#: Most entries that a search reads to find enough that may be shown.
+_MOST_READ = 10_000
+
 
 class ArchivedMemory(Frozen):
     """An archived memory as people and programs are shown it.
@@ -70,9 +73,14 @@ class ArchiveOperations(CompanyPart):
 
     async def search(self, agent_id: str, query: MemoryQuery) -> tuple[ArchivedMemory, ...]:
         """Return archived memories that are out and match: best first by words, newest first without a text."""
-        found = await self._ask(self._archive.search, agent_id, query)
-        hidden = await self._resources.hidden()
-        return tuple(ArchivedMemory.of(each) for each in found if self._is_shown(each, hidden))
+        hidden, limit = await self._resources.hidden(), query.limit
+        while True:
+            found = await self._ask(self._archive.search, agent_id, query.model_copy(update={"limit": limit}))
+            shown = [each for each in found if self._is_shown(each, hidden)][: query.limit]
+            # What is not shown keeps nothing else from the first places.
+            if len(shown) == query.limit or len(found) < limit or limit >= _MOST_READ:
+                return tuple(map(ArchivedMemory.of, shown))
+            limit = min(8 * limit, _MOST_READ)
 
     async def count(self, agent_id: str) -> int:
         """Return how many of an agent's memories are out."""

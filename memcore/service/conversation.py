@@ -93,6 +93,7 @@ class ConversationOperations(CompanyPart):
     async def export(self, owner: Owner) -> dict[str, Any]:
         """Return all that is kept of one person: memory in every state, texts of turns, crises, feedback.
 
+        It is a person's right to see all of it: also what no other reader is shown because its source is distrusted.
         Raises MemoryNotFoundError while the person is being erased.
         """
         if await self._is_hidden(owner.agent_id, owner.subject):

@@ -83,8 +83,9 @@ class DistrustOperations(CompanyPart):
 
     @operation("POST /distrusts:plan", Verb.ADMIN)
     async def plan(self, rule: DistrustRule) -> DistrustPlan:
-        """Return what a distrust would hide and bring back; nothing is written."""
-        found = [(agent_id, stored, reach) async for agent_id, stored, reach in self._reached(rule)]
+        """Return what a distrust would hide and bring back, also what another one hides; nothing is written."""
+        with showing_all():
+            found = [(agent_id, stored, reach) async for agent_id, stored, reach in self._reached(rule)]
         return DistrustPlan(
             agents=tuple(
                 DistrustedAgent(

@@ -192,6 +192,8 @@ class _WatchedLedger:
         self.sessions = _Watched(inner.sessions, "sessions", faults)
         self.keys = _Watched(inner.keys, "keys", faults)
         self.erasures = _Watched(inner.erasures, "erasures", faults)
+        self.hidden = _Watched(inner.hidden, "hidden", faults)
+        self.distrusts = _Watched(inner.distrusts, "distrusts", faults)
         self.measures = _Watched(inner.measures, "measures", faults)
         self.webhooks = _Watched(inner.webhooks, "webhooks", faults)
         self.deliveries = _Watched(inner.deliveries, "deliveries", faults)

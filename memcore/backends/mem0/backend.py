@@ -31,7 +31,14 @@ from memcore.errors import MemoryCapabilityError, MemoryConnectionError
 from memcore.ledger.erasure.hidden import HiddenOwners
 from memcore.ledger.organization.facts import OrgLog
 from memcore.ledger.organization.shared_log import SharedLog
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, require_owner_id
+from memcore.models.memory import (
+    Excluded,
+    MemoryCategory,
+    MemoryEntry,
+    MemoryMetadata,
+    MemoryQuery,
+    require_owner_id,
+)
 from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, SearchNotes, Vectors, Where
 from memcore.telemetry.events import Event
 
@@ -189,7 +196,9 @@ class Mem0Backend(RecordBackend):
         own = SearchScope.of_agent(agent_id, query, beside_archived=include_archived, standing=standing, apart=apart)
         archive = SearchScope.of_archived(agent_id, query, apart=apart) if include_archived else None
         if query.text is not None and include_shared and self.supports_shared_access and opened.shared is not None:
-            others = await opened.shared.search_scope(query, exclude_agent=(agent_id, *exclude_agents))
+            others = await opened.shared.search_scope(
+                query, exclude_agent=(agent_id, *exclude_agents), apart=await self._apart_shared()
+            )
         lists = await opened.serving.read(
             "retrieve_rankings", Reader.rankings, own, others, query, now=query.as_of or self._clock(), archive=archive
         )
@@ -202,9 +211,25 @@ class Mem0Backend(RecordBackend):
         return lists if shown == entries else replace(lists, dense=current(lists.dense), sparse=current(lists.sparse))
 
     async def _apart(self, agent_id: str) -> Sequence[Condition]:
-        """Return the conditions of an agent's memories that no search finds."""
+        """Return the conditions of an agent's memories that no search finds, and no list shows."""
         del agent_id
         return ()
+
+    async def _apart_shared(self) -> Sequence[Condition]:
+        """Return the conditions of shared knowledge that no search finds."""
+        return ()
+
+    async def search_shared(
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        shared, apart = self._sharing(), await self._apart_shared()
+        return await shared.search_shared(query, exclude_agent=exclude_agent, version=version, apart=apart)
+
+    async def search_shared_sparse(
+        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
+    ) -> tuple[MemoryEntry, ...]:
+        shared, apart = self._sharing(), await self._apart_shared()
+        return await shared.search_shared_sparse(query, exclude_agent=exclude_agent, version=version, apart=apart)
 
     async def document_vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
         return await self._serving().read("document_vectors", Reader.document_vectors, entries)
@@ -236,16 +261,19 @@ class Mem0Backend(RecordBackend):
         return await self._serving(where.agent_id).write("delete_where", [where.agent_id], write, joined=max)
 
     async def count_where(self, where: Where) -> int:
-        return await self._serving().read("count_where", Reader.count, where)
+        apart = await self._apart(where.agent_id)
+        return await self._serving().read("count_where", Reader.count, where, apart=apart)
 
     async def scopes(self, where: Where, scope: Facet) -> frozenset[str]:
-        return await self._serving().read("scopes", Reader.scopes, where, scope)
+        apart = await self._apart(where.agent_id)
+        return await self._serving().read("scopes", Reader.scopes, where, scope, apart=apart)
 
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
     ) -> Page:
+        apart = await self._apart(where.agent_id)
         return await self._serving().read(
-            "scan", Reader.scan, where, cursor=cursor, limit=limit, with_vectors=with_vectors
+            "scan", Reader.scan, where, cursor=cursor, limit=limit, with_vectors=with_vectors, apart=apart
         )
 
     async def set_metadata_many(

@@ -83,8 +83,8 @@ def narrower(wide: Filter, *conditions: Condition, but_not: Sequence[Condition] 
     return wide.model_copy(update={"must": [*must, *conditions], "must_not": [*must_not, *but_not] or None})
 
 
-def of_where(where: Where) -> Filter:
-    """Return the filter for what a Where means."""
+def of_where(where: Where, *, apart: Sequence[Condition] = ()) -> Filter:
+    """Return the filter for what a Where means, without what meets any of the conditions ``apart``."""
     must = [
         *_any_of(Key.CATEGORY, where.categories),
         *_any_of(Key.NAMESPACE, where.namespaces),
@@ -102,7 +102,7 @@ def of_where(where: Where) -> Filter:
         *_any_of(SUPERSEDES_KEY, where.supersedes),
         *_with_attributes(where.attributes),
     ]
-    must_not: list[Condition] = [without(LESSON)] if where.lessons else []
+    must_not: list[Condition] = [*apart, *([without(LESSON)] if where.lessons else [])]
     if where.unnoted_by is not None:
         must_not.append(_with_attribute(NOTED_BY, where.unnoted_by))
     if where.uncompared_by is not None:
@@ -224,8 +224,13 @@ def _through(channels: Collection[Channel]) -> list[Condition]:
 
 
 def of_distrusted(rules: Sequence[DistrustRule], ids: Collection[str]) -> list[Condition]:
-    """Return the conditions of what an agent's rules take, and of memories with these ids."""
-    return [*map(_taken, rules), *([with_ids(memory_ids(ids))] if ids else [])]
+    """Return the conditions of what an agent's rules take, and of memories with these ids, or copies of them."""
+    return [*map(_taken, rules), *([with_ids(memory_ids(ids)), *of_copies(originals=ids)] if ids else [])]
+
+
+def of_published(rules: Sequence[DistrustRule]) -> list[Condition]:
+    """Return the conditions of what these rules take of shared knowledge, which is its publisher's."""
+    return [narrower(_taken(each), *_present(Key.SHARED_BY, each.agent_id)) for each in rules]
 
 
 def _taken(rule: DistrustRule) -> Filter:
@@ -337,11 +342,17 @@ class SearchScope:
 
     @classmethod
     def of_shared(
-        cls, query: MemoryQuery, *, version: int, exclude_agent: Excluded = None, publisher: str | None = None
+        cls,
+        query: MemoryQuery,
+        *,
+        version: int,
+        exclude_agent: Excluded = None,
+        publisher: str | None = None,
+        apart: Sequence[Condition] = (),
     ) -> Self:
         """Return the scope of shared knowledge as it was at a version: what was published and not retracted by then.
 
-        It is without what an agent published itself, or has what one name published alone.
+        It is without what an agent published itself, or has what one name published alone; ``apart`` as of an agent's.
         """
         everything = shared(_up_to(Key.SHARED_SINCE, version), but_not=[_up_to(Key.SHARED_UNTIL, version)])
         unasked = tuple(_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent)))
@@ -349,7 +360,7 @@ class SearchScope:
             everything,
             *_asked(query),
             *_present(Key.SHARED_BY, publisher),
-            but_not=(*unasked, *_held(query), *_hidden(query)),
+            but_not=(*unasked, *_held(query), *_hidden(query), *apart),
         )
         return cls(owner=SHARED_OWNER, everything=everything, asked=asked)
 

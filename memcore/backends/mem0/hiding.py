@@ -1,6 +1,8 @@
 """The mem0 backend as readers have it: what is being erased, or is distrusted, is not found or listed."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 
@@ -8,21 +10,26 @@ from qdrant_client.models import Condition
 
 from memcore.backends.fusion import Hit, RankedLists
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.filters import of_distrusted
+from memcore.backends.mem0.filters import of_distrusted, of_published
 from memcore.backends.protocol import MAX_PAGE
 from memcore.ledger.erasure.hidden import Hidden, shows_all
 from memcore.models.memory import Excluded, MemoryEntry, MemoryQuery
 from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, Where
+
+#: What the call that is going on has read as hidden, and the backend that it was made on: one call asks once.
+_READ: ContextVar["tuple[HidingBackend, Hidden] | None"] = ContextVar("memtend_hidden_read", default=None)
 
 
 class HidingBackend(Mem0Backend):
     """Hides what an erasure will remove, and what is distrusted; workers, which see to both, have the plain backend."""
 
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
-        return _shown(await self._hidden(), await super().retrieve(agent_id, query))
+        async with self._hiding() as hidden:
+            return _shown(hidden, await super().retrieve(agent_id, query))
 
     async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
-        return _shown(await self._hidden(), await super().retrieve_sparse(agent_id, query))
+        async with self._hiding() as hidden:
+            return _shown(hidden, await super().retrieve_sparse(agent_id, query))
 
     async def retrieve_rankings(
         self,
@@ -33,14 +40,14 @@ class HidingBackend(Mem0Backend):
         exclude_agents: Collection[str] = (),
         include_archived: bool = False,
     ) -> RankedLists:
-        hidden = await self._hidden()
-        found = await super().retrieve_rankings(
-            agent_id,
-            query,
-            include_shared=include_shared,
-            exclude_agents=exclude_agents,
-            include_archived=include_archived,
-        )
+        async with self._hiding() as hidden:
+            found = await super().retrieve_rankings(
+                agent_id,
+                query,
+                include_shared=include_shared,
+                exclude_agents=exclude_agents,
+                include_archived=include_archived,
+            )
 
         def shown(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
             return tuple(hit for hit in hits if not hidden.hides_memory(hit.entry))
@@ -58,61 +65,80 @@ class HidingBackend(Mem0Backend):
     async def search_shared(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
-        found = await super().search_shared(query, exclude_agent=exclude_agent, version=version)
-        return _shown(await self._hidden(), found)
+        async with self._hiding() as hidden:
+            return _shown(hidden, await super().search_shared(query, exclude_agent=exclude_agent, version=version))
 
     async def search_shared_sparse(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
-        found = await super().search_shared_sparse(query, exclude_agent=exclude_agent, version=version)
-        return _shown(await self._hidden(), found)
+        async with self._hiding() as hidden:
+            found = await super().search_shared_sparse(query, exclude_agent=exclude_agent, version=version)
+            return _shown(hidden, found)
 
     async def get(self, agent_id: str, memory_id: str) -> MemoryEntry | None:
-        found = await super().get(agent_id, memory_id)
-        return None if found is None else next(iter(_shown(await self._hidden(), [found])), None)
+        async with self._hiding() as hidden:
+            found = await super().get(agent_id, memory_id)
+            return None if found is None else next(iter(_shown(hidden, [found])), None)
 
     async def get_many(
         self, agent_id: str, ids: Sequence[str], *, with_vectors: bool = False
     ) -> tuple[MemoryRecord, ...]:
-        hidden = await self._hidden()
-        return _kept(hidden, await super().get_many(agent_id, ids, with_vectors=with_vectors))
+        async with self._hiding() as hidden:
+            return _kept(hidden, await super().get_many(agent_id, ids, with_vectors=with_vectors))
 
     async def scan(
         self, where: Where, *, cursor: str | None = None, limit: int = MAX_PAGE, with_vectors: bool = False
     ) -> Page:
-        hidden = await self._hidden()
-        page = await super().scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors)
-        return replace(page, records=_kept(hidden, page.records))
+        async with self._hiding() as hidden:
+            page = await super().scan(where, cursor=cursor, limit=limit, with_vectors=with_vectors)
+            return replace(page, records=_kept(hidden, page.records))
 
     async def count_where(self, where: Where) -> int:
-        hidden = await self._hidden()
-        if where.agent_id in hidden.agents:
-            return 0
-        counted = await super().count_where(where)
-        subjects = hidden.subjects(where.agent_id)
-        if gone := subjects if where.namespaces is None else subjects & where.namespaces:
-            counted -= await super().count_where(where.model_copy(update={"namespaces": gone}))
-        return counted
+        async with self._hiding() as hidden:
+            if where.agent_id in hidden.agents:
+                return 0
+            counted = await super().count_where(where)
+            subjects = hidden.subjects(where.agent_id)
+            if gone := subjects if where.namespaces is None else subjects & where.namespaces:
+                counted -= await super().count_where(where.model_copy(update={"namespaces": gone}))
+            return counted
 
     async def scopes(self, where: Where, scope: Facet) -> frozenset[str]:
-        hidden = await self._hidden()
-        if where.agent_id in hidden.agents:
-            return frozenset()
-        found = await super().scopes(where, scope)
-        return found - hidden.subjects(where.agent_id) if scope == "namespace" else found
+        async with self._hiding() as hidden:
+            if where.agent_id in hidden.agents:
+                return frozenset()
+            found = await super().scopes(where, scope)
+            return found - hidden.subjects(where.agent_id) if scope == "namespace" else found
 
     async def indexed_archived(self, agent_id: str) -> tuple[ArchivedCopy, ...]:
-        return () if agent_id in (await self._hidden()).agents else await super().indexed_archived(agent_id)
+        hidden = await self._hidden()
+        found = () if agent_id in hidden.agents else await super().indexed_archived(agent_id)
+        return tuple(each for each in found if not hidden.hides_memory(each.record.entry))
 
     async def _apart(self, agent_id: str) -> Sequence[Condition]:
         hidden = await self._hidden()
         # Left out behind the search, many memories of one source would keep others from the first places.
         return of_distrusted(hidden.rules_of(agent_id), hidden.distrusted.get(agent_id, ()))
 
+    async def _apart_shared(self) -> Sequence[Condition]:
+        return of_published([each.rule for each in (await self._hidden()).distrusts])
+
+    @asynccontextmanager
+    async def _hiding(self) -> AsyncIterator[Hidden]:
+        """Yield what is hidden; the calls that the block makes on this backend ask no further time."""
+        hidden = await self._hidden()
+        token = _READ.set((self, hidden))
+        try:
+            yield hidden
+        finally:
+            _READ.reset(token)
+
     async def _hidden(self) -> Hidden:
-        opened = self._connected()
+        opened, read = self._connected(), _READ.get()
         if opened.hidden is None or shows_all():
             return Hidden()
+        if read is not None and read[0] is self:
+            return read[1]
         return await opened.serving.calls.read("hidden", partial(opened.hidden.of, self._company))
 
 

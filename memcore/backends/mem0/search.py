@@ -300,22 +300,28 @@ class Reader:
             found.update((record.entry.id, record) for record in records)
         return tuple(found[memory_id] for memory_id in wanted if memory_id in found)
 
-    def count(self, where: Where) -> int:
-        return self._client.count(self._collection, count_filter=of_where(where), exact=True).count
+    def count(self, where: Where, *, apart: Sequence[Condition] = ()) -> int:
+        return self._client.count(self._collection, count_filter=of_where(where, apart=apart), exact=True).count
 
-    def scopes(self, where: Where, scope: Facet) -> frozenset[str]:
-        limit = _VALUES
+    def scopes(self, where: Where, scope: Facet, *, apart: Sequence[Condition] = ()) -> frozenset[str]:
+        limit, narrowed = _VALUES, of_where(where, apart=apart)
         while True:
-            found = self._client.facet(
-                self._collection, key=scope, facet_filter=of_where(where), limit=limit, exact=True
-            ).hits
+            found = self._client.facet(self._collection, key=scope, facet_filter=narrowed, limit=limit, exact=True).hits
             # The store has no cursor here: a full answer may have been cut, so more are asked for.
             if len(found) < limit:
                 return frozenset(str(hit.value) for hit in found)
             limit *= 8
 
-    def scan(self, where: Where, *, cursor: str | None, limit: int, with_vectors: bool) -> Page:
-        narrowed = of_where(where)
+    def scan(
+        self,
+        where: Where,
+        *,
+        cursor: str | None,
+        limit: int,
+        with_vectors: bool,
+        apart: Sequence[Condition] = (),
+    ) -> Page:
+        narrowed = of_where(where, apart=apart)
         pager = Pager(client=self._client, collection=self._collection, narrowed=narrowed, with_vectors=with_vectors)
         after = None if cursor is None else Position.parse(cursor)
         rows, following = pager.page(after, max(1, min(limit, MAX_PAGE)))

@@ -1,9 +1,11 @@
 """Shared knowledge and organisation facts: the log's line first, then the point, then the head that searches see."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+
+from qdrant_client.models import Condition
 
 from memcore import errors, ids
 from memcore.backends.base import fresh_record
@@ -78,28 +80,46 @@ class SharedKnowledge:
         return line is not None
 
     async def search_shared(
-        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
+        self,
+        query: MemoryQuery,
+        *,
+        exclude_agent: Excluded = None,
+        version: int | None = None,
+        apart: Sequence[Condition] = (),
     ) -> tuple[MemoryEntry, ...]:
-        scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version)
+        scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version, apart=apart)
         return await self._serving.read("search_shared", Reader.by_text, scope, query, now=query.as_of or self._clock())
 
     async def search_shared_sparse(
-        self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
+        self,
+        query: MemoryQuery,
+        *,
+        exclude_agent: Excluded = None,
+        version: int | None = None,
+        apart: Sequence[Condition] = (),
     ) -> tuple[MemoryEntry, ...]:
-        scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version)
+        scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version, apart=apart)
         return await self._serving.read(
             "search_shared_sparse", Reader.by_words, scope, query, now=query.as_of or self._clock()
         )
 
     async def search_scope(
-        self, query: MemoryQuery, *, exclude_agent: Excluded, version: int | None = None
+        self,
+        query: MemoryQuery,
+        *,
+        exclude_agent: Excluded,
+        version: int | None = None,
+        apart: Sequence[Condition] = (),
     ) -> SearchScope:
-        """Return what a query may find of a version, now without one; MemoryInputError when it is not there yet."""
+        """Return what a query may find of a version, now without one; MemoryInputError when it is not there yet.
+
+        Without what meets any of the conditions ``apart``.
+        """
         head = await self.shared_version()
         at = head if version is None else version
         if not 0 <= at <= head:
             raise MemoryInputError("version", f"is {version}; it must be 0 to {head}, the newest")
-        return SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent)
+        return SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent, apart=apart)
 
     async def shared_version(self) -> int:
         """Return the version that searches see, after executing the lines that a dead process left open."""

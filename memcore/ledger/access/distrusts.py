@@ -49,7 +49,7 @@ class Distrust(Frozen):
     """A distrust in force, or lifted.
 
     Attributes:
-        reached_at: when all that came of it was found; None while that goes on.
+        reached_at: when all that came of it was found, the last time; None while that goes on.
         lifted_at: since when it is trusted again.
     """
 
@@ -108,11 +108,16 @@ class Distrusts(Records[Distrust]):
         return self._all(select(distrusts).where(mine).order_by(distrusts.c.distrust_id))
 
     def reach(self, company: str, distrust_id: str, agent_id: str, memory_ids: Collection[str]) -> None:
-        """Keep memories that came of it; those that are known already stay."""
+        """Keep memories that came of it; those that are known already stay.
+
+        Where all was found before, ``reached_at`` becomes now: by it readers see that there is more.
+        """
         named = {"company": company, "distrust_id": distrust_id, "agent_id": agent_id}
         rows: list[Row] = [{**named, "memory_id": each} for each in sorted(memory_ids)]
+        mine = equals(distrusts, company=company, distrust_id=distrust_id) & distrusts.c.reached_at.is_not(None)
         with self._database.write() as connection:
             add_new(connection, distrusted, rows)
+            connection.execute(distrusts.update().where(mine).values(reached_at=self._clock()))
 
     def close_reach(self, company: str, distrust_id: str) -> Distrust:
         """Note that all that came of it was found, and return it."""

@@ -14,10 +14,12 @@ class Reach:
 
     Attributes:
         memory_ids: what the rule takes, and all that was made of it, wherever it is now.
-        taken: memories that are not of it, each with the entry by which something of it took its place.
+        clean: memories that are not of it and went into something of it, wherever they are now.
+        taken: those of them that are gone, each with the entry by which something of it took its place.
     """
 
     memory_ids: frozenset[str]
+    clean: frozenset[str]
     taken: dict[str, str]
 
 
@@ -39,11 +41,11 @@ def reach_of(ledger: Ledger, company: str, agent_id: str, rule: DistrustRule, *,
         level = frozenset(made - found)
         found |= level
     mixed = [each for each in derivations if not found.isdisjoint(each.incoming)]
-    return Reach(memory_ids=frozenset(found), taken=_taken(ledger, mixed, found))
+    clean = frozenset(old for each in mixed for old in each.outgoing if old not in found)
+    return Reach(memory_ids=frozenset(found), clean=clean, taken=_taken(ledger, mixed, clean))
 
 
-def _taken(ledger: Ledger, mixed: Collection[Exchange], found: Collection[str]) -> dict[str, str]:
-    clean = {old for each in mixed for old in each.outgoing if old not in found}
+def _taken(ledger: Ledger, mixed: Collection[Exchange], clean: Collection[str]) -> dict[str, str]:
     entries = {each.booking_id: each for each in mixed}
     gone = {old: entries[by] for old, (by, _) in ledger.journal.gone(clean).items() if by in entries}
     # Whoever deleted what they went into meant them, too.

@@ -17,7 +17,7 @@ from memcore.models.memory import CONSOLIDATED_TAG, BoundedTime
 from memcore.records import MemoryRecord, Where
 
 #: Why an approved group is left as it is: what a person was shown is not what would be replaced.
-CHANGED = "a memory of the group was changed, pinned, restored or removed since it was proposed"
+CHANGED = "a memory of the group was changed, pinned, restored, removed or distrusted since it was proposed"
 
 #: What an agent may change of a memory in place, as ``is_untouched`` has it.
 _SEEN = {"id", "content", "metadata", "category", "namespace", "created_at", "expires_at"}
@@ -86,6 +86,8 @@ async def adopt_groups(store: JournaledStore) -> None:
 async def _adopted(store: JournaledStore, group: ConsolidationGroup) -> bool:
     snapshot = store.snapshot
     kept = await snapshot.backend.get_many(snapshot.agent_id, [group.kept_id]) if group.kept_id else ()
+    if any(snapshot.hidden.distrusts_memory(each.entry) for each in kept):
+        return False
 
     async def shown(found: tuple[MemoryRecord, ...]) -> MemoryRecord | None:
         by_id = {record.entry.id: record for record in found}
@@ -151,13 +153,20 @@ class ShownGroup(Frozen):
 
 
 async def shown_groups(ledger: Ledger, backend: BatchBackend, run: Run) -> tuple[ShownGroup, ...]:
-    """Return the groups of a run with the texts of their memories, which are read from the store."""
+    """Return the groups of a run with the texts of their memories, which are read from the store.
+
+    The summary of what is hidden is not shown.
+    """
     found: list[ShownGroup] = []
+    hidden = ledger.hidden.of(run.company)
+    distrusted = hidden.distrusted.get(run.agent_id, frozenset())
     for group in ledger.consolidation_groups.of_run(run.company, run.run_id):
         wanted = [*group.source_ids, *([group.kept_id] if group.kept_id else [])]
         by_id = {record.entry.id: record for record in await backend.get_many(run.agent_id, wanted)}
         is_as_shown = _is_as_shown(group, by_id, by_id.get(group.kept_id or ""))
         summary = group.summary
+        if summary is not None and (hidden.hides_memory(summary.entry) or not distrusted.isdisjoint(group.source_ids)):
+            summary = None
         names = ("state", "category", "strategy", "summary_id", "probes", "found_before", "found_after")
         found.append(
             ShownGroup(

@@ -79,7 +79,9 @@ def records(agent: int, places: Iterable[int], *, day: datetime, is_twin: bool) 
         writer, code = said(agent, place)
         if is_twin and writer == "scraper":
             continue
-        text = f"Station {code} reports that it was {_WEATHER[place % len(_WEATHER)]} for {place % 9 + 1} hours. {_REST}"
+        text = (
+            f"Station {code} reports that it was {_WEATHER[place % len(_WEATHER)]} for {place % 9 + 1} hours. {_REST}"
+        )
         made = day + timedelta(seconds=place)
         yield (
             writer,

@@ -11,22 +11,33 @@ from hypothesis import strategies as st
 from integration.maintenance.test_origins import POLICIES, Model, Step
 from support.fake_summarizer import FakeSummarizer
 from support.ledger_records import copied_urls
-from support.maintenance_fixture import AGENT, COMPANY, FILLER, SHARED_MEMORY, MaintenanceFixture, memory, uid
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    FILLER,
+    SHARED_MEMORY,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    memory,
+    uid,
+)
 from support.thorough import examples
 
-from memcore.config.maintenance import ConsolidationConfig
+from memcore.config.maintenance import ConsolidationApply, ConsolidationConfig, ConsolidationStrategyType
 from memcore.config.policy import Policy
 from memcore.errors import MemoryInputError, MemoryStoreError
 from memcore.jobs import Done, Skipped
 from memcore.ledger.access.distrusts import Distrust
+from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.erasure.reach import reach_of
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import Run
 from memcore.ledger.work_items import WorkState
+from memcore.maintenance.consolidation.proposals import shown_groups
 from memcore.memories import Memories
 from memcore.models.distrust import DistrustRule
 from memcore.models.origin import Channel, Origin
-from memcore.records import ORIGIN_KEY, MemoryRecord
+from memcore.records import ORIGIN_KEY, MemoryRecord, Where
 
 WORD = Confirmation(actor="grace", confirm=True, reason="its site was taken over")
 SCRAPER = DistrustRule(principal="scraper")
@@ -229,3 +240,68 @@ async def _distrusted(world: MaintenanceFixture, history: list[Step], channel: C
         world.ledger.distrusts.lift(COMPANY, distrust.distrust_id, WORD)
         await world.undo(run.run_id)
     assert await world.snapshot() == before
+
+
+PROPOSING = ConsolidationConfig(
+    strategy=ConsolidationStrategyType.CONDENSE, apply=ConsolidationApply.PROPOSE, group_max_entries=3
+)
+
+
+async def test_no_approval_merges_what_is_distrusted_by_then(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
+    world = make_maintenance_fixture(PROPOSING)
+    await world.store(memory(n, days_old=60 - n) for n in range(1, 11))
+    run = world.plan_run()
+    await world.to_the_end(run.run_id)
+    groups = world.ledger.consolidation_groups
+    tainted, *_ = [each for each in groups.of_run(COMPANY, run.run_id) if uid(2) in each.source_ids]
+    assert all(each.summary for each in await shown_groups(world.ledger, world.backend, run))
+    distrust = world.ledger.distrusts.add(COMPANY, DistrustRule(agent_id=AGENT, memory_id=uid(2)), WORD)
+    world.ledger.distrusts.reach(COMPANY, distrust.distrust_id, AGENT, [uid(2)])
+
+    # Its text is in the summary that was proposed.
+    shown = {each.group: each.summary is None for each in await shown_groups(world.ledger, world.backend, run)}
+    assert shown == {each.place: each.place == tainted.place for each in groups.of_run(COMPANY, run.run_id)}
+
+    world.ledger.runs.decide_groups(COMPANY, run.run_id, GroupState.APPROVED, by="person:Ada")
+    await world.to_the_end(run.run_id)
+    states = {each.place: each.state for each in groups.of_run(COMPANY, run.run_id)}
+    assert states.pop(tainted.place) is GroupState.PROPOSED
+    assert set(states.values()) == {GroupState.ADOPTED}
+    assert {*tainted.source_ids} <= {*await world.live()}
+    await world.check_balance()
+
+
+async def test_a_run_merges_nothing_that_is_distrusted_while_it_works(
+    world: MaintenanceFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.store(memory(n, days_old=60 - n) for n in range(1, 11))
+    claim = world.backend.claim
+
+    async def distrusting(where: Where, token: str) -> int:
+        if not world.ledger.distrusts.in_force(COMPANY):
+            world.ledger.distrusts.add(COMPANY, DistrustRule(agent_id=AGENT, memory_id=uid(2)), WORD)
+        return await claim(where, token)
+
+    monkeypatch.setattr(world.backend, "claim", distrusting)
+    await world.to_the_end(world.plan_run().run_id)
+    assert uid(2) in await world.live()
+    assert [each for each in await world.summaries() if uid(2) in each.lineage.summary_of] == []
+    await world.check_balance()
+
+
+async def test_what_another_distrust_gives_back_stays_when_one_is_lifted(world: MaintenanceFixture) -> None:
+    await merged(world)
+    first, run = await restored(world, SCRAPER)
+    clean = {*await world.live()} - reach_of(world.ledger, COMPANY, AGENT, SCRAPER).memory_ids
+    # All is back already.
+    second, later = await restored(world, DistrustRule(source="crawler"))
+    assert later.state is WorkState.SKIPPED
+
+    world.ledger.distrusts.lift(COMPANY, first.distrust_id, WORD)
+    await world.undo(run.run_id)
+
+    # The second one hides what they went into.
+    hidden = world.ledger.hidden.of(COMPANY)
+    assert clean == {each for each, record in (await world.live()).items() if not hidden.distrusts_memory(record.entry)}
+    await world.check_balance()
+    assert world.ledger.distrusts.in_force(COMPANY) == (world.ledger.distrusts.get(COMPANY, second.distrust_id),)

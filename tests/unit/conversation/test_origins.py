@@ -12,7 +12,9 @@ from memcore.config.conversation import ConversationConfig
 from memcore.conversation.entries import TurnContext
 from memcore.conversation.loading import TurnLoader
 from memcore.errors import MemoryChannelError
+from memcore.ledger.organization.audit import Confirmation
 from memcore.models.conversation import Arc, FactState
+from memcore.models.distrust import DistrustRule
 from memcore.models.origin import (
     AUTHORITIES,
     ENGINE,
@@ -122,3 +124,30 @@ async def test_a_prompt_shows_them_as_it_shows_memories(talk: ConversationFixtur
         assert [each.object for each in (await loaded(talk)).facts] == ["Berlin"]
     hidden = {**AUTHORITIES, Channel.AGENT: Authority.QUARANTINED}
     assert [each.object for each in (await loaded(talk, hidden)).facts] == ["Berlin"]
+
+
+ANN, EVE = (Writer(principal=name, limit=Channel.PERSON, usual=Channel.PERSON) for name in ("ann", "eve"))
+WORD = Confirmation(actor="grace", confirm=True, reason="her key was stolen")
+
+
+async def test_what_is_said_again_is_not_taken_for_what_is_distrusted(talk: ConversationFixture) -> None:
+    brief = rule("always be brief", "Be brief.")
+    talk.table.extract |= {"First": extracted(HOME, rules=(brief,)), "Second": extracted(HOME, rules=(brief,))}
+    await drawn(talk, "First: I live in Berlin. Please always be brief.", EVE)
+    talk.ledger.distrusts.add(COMPANY, DistrustRule(principal="eve"), WORD)
+    assert (await loaded(talk)).facts == ()
+    await drawn(talk, "Second: I live in Berlin. Please always be brief.", ANN)
+    shown = await loaded(talk)
+    assert [each.origin.principals for each in (*shown.facts, *shown.rules) if each.origin] == [("ann",), ("ann",)]
+
+
+async def test_what_is_distrusted_takes_the_place_of_nothing(talk: ConversationFixture) -> None:
+    talk.table.extract |= {"First": extracted(HOME), "Second": extracted(AWAY)}
+    talk.table.reconcile["new"] = {"facts": [{"number": 1, "action": "supersede", "known": [1], "confidence": "high"}]}
+    await drawn(talk, "First: I live in Berlin", ANN)
+    distrust = talk.ledger.distrusts.add(COMPANY, DistrustRule(principal="eve"), WORD)
+    await drawn(talk, "Second: I live in Rome", EVE)
+    assert [each.object for each in (await loaded(talk)).facts] == ["Berlin"]
+    # It was written beside it.
+    talk.ledger.distrusts.lift(COMPANY, distrust.distrust_id, WORD)
+    assert sorted(each.object for each in (await loaded(talk)).facts) == ["Berlin", "Rome"]

@@ -1,0 +1,132 @@
+"""What the doors of the distrusts refuse, and what is asked twice."""
+
+from typing import Any
+
+import httpx
+import pytest
+from support.erasure_world import WORD, ErasureWorld
+from support.frozen_parts import AGENT
+from support.hashing_embedder import HashingEmbedder
+from support.http_api import http_api
+from support.ledger_records import COMPANY
+from support.store_items import item
+
+import ops.http.context
+from memcore.ledger.access.keys import Verb
+from memcore.models.distrust import DistrustRule
+
+SAID = {"reason": "its site was taken over", "confirm": True}
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "principal"),
+    ({"agent_id": AGENT}, "principal"),
+    ({"since": "2027-01-01T00:00:00Z"}, "principal"),
+    ({"channel": "carrier-pigeon"}, "channel"),
+    ({"principal": ""}, "principal"),
+    ({"principal": "  "}, "principal"),
+    ({"source": "\t"}, "source"),
+    ({"principal": "a\0b"}, "principal"),
+    ({"source": "x" * 100_000}, "source"),
+    ({"agent_id": " ", "session_id": "s"}, "agent_id"),
+    ({"session_id": "s-9"}, "agent_id"),
+    ({"memory_id": "3"}, "agent_id"),
+    ({"agent_id": AGENT, "memory_id": "no uuid"}, "memory_id"),
+    ({"source": "s", "since": "2027-01-02T00:00:00Z", "until": "2027-01-01T00:00:00Z"}, "since"),
+    ({"source": "s", "since": "2027-01-01T00:00:00Z", "until": "2027-01-01T00:00:00Z"}, "since"),
+    ({"source": "s", "since": "yesterday"}, "since"),
+    ({"source": "s", "since": "2027-01-01T00:00:00"}, "since"),
+    ({"source": "s", "suorce": "s"}, "suorce"),
+]
+
+
+async def test_what_names_nothing_is_refused_by_the_field(world: ErasureWorld) -> None:
+    async with http_api(world.settings) as api, api.client(api.key()) as client:
+        for rule, field in WRONG:
+            for place, said in (("/v1/distrusts:plan", {}), ("/v1/distrusts", SAID)):
+                answer = await client.post(place, json={**rule, **said})
+                assert answer.status_code in {400, 422}, (rule, answer.text)
+                assert field in answer.text, (rule, answer.text)
+        half = '{"source": "half \\ud83d", "reason": "why", "confirm": true}'
+        for place in ("/v1/distrusts:plan", "/v1/distrusts"):
+            answer = await client.post(place, content=half, headers={"content-type": "application/json"})
+            assert answer.status_code in {400, 422}, answer.text
+        for said in (
+            {},
+            {"confirm": True},
+            {"reason": "why"},
+            {"reason": "why", "confirm": False},
+            {"reason": " ", "confirm": True},
+        ):
+            answer = await client.post("/v1/distrusts", json={"source": "s", **said})
+            assert answer.status_code in {400, 422}, answer.text
+        assert world.ledger.distrusts.list(COMPANY) == ()
+        for limit in (0, 201, "many"):
+            assert (await client.get("/v1/distrusts", params={"limit": limit})).status_code in {400, 422}
+
+
+async def test_unknown_ids_are_not_found_and_those_of_another_company_neither(world: ErasureWorld) -> None:
+    foreign = world.ledger.distrusts.add("globex", DistrustRule(source="s"), WORD).distrust_id
+    async with http_api(world.settings) as api, api.client(api.key()) as client:
+        for name in ("nothing", foreign, "%00", "a%20b", "\u00e9"):
+            place = f"/v1/distrusts/{name}"
+            for answer in (
+                await client.get(place),
+                await client.post(f"{place}/reach"),
+                await client.post(f"{place}/lift", json=SAID),
+            ):
+                assert answer.status_code in {400, 404, 422}, (name, answer.text)
+        assert (await client.get("/v1/distrusts")).json() == {"distrusts": []}
+        assert (await client.post(f"/v1/distrusts/{foreign}/lift", json={})).status_code in {400, 422}
+    assert world.ledger.distrusts.get("globex", foreign).lifted_at is None
+
+
+async def test_only_who_may_run_the_whole_company_is_let_in(world: ErasureWorld) -> None:
+    distrust = world.ledger.distrusts.add(COMPANY, DistrustRule(source="s"), WORD).distrust_id
+    async with http_api(world.settings) as api:
+        every = tuple(each for each in Verb if each is not Verb.ADMIN)
+        for key in (api.key(agents=[AGENT]), api.key(verbs=every)):
+            async with api.client(key) as client:
+                for answer in await _all_calls(client, distrust):
+                    assert answer.status_code == 403, answer.text
+        async with api.client() as client:
+            for answer in await _all_calls(client, distrust):
+                assert answer.status_code == 401, answer.text
+    assert world.ledger.distrusts.get(COMPANY, distrust).lifted_at is None
+    assert len(world.ledger.distrusts.list(COMPANY)) == 1
+
+
+async def _all_calls(client: httpx.AsyncClient, distrust: str) -> list[httpx.Response]:
+    rule = {"agent_id": AGENT, "source": "s"}
+    place = f"/v1/distrusts/{distrust}"
+    return [
+        await client.post("/v1/distrusts:plan", json=rule),
+        await client.post("/v1/distrusts", json={**rule, **SAID}),
+        await client.get("/v1/distrusts"),
+        await client.get(place),
+        await client.post(f"{place}/reach"),
+        await client.post(f"{place}/lift", json=SAID),
+    ]
+
+
+async def test_what_is_asked_twice_is_done_once(world: ErasureWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.ingestor().write([item("a note", agent_id=AGENT, sent_at=world.clock())])
+    monkeypatch.setattr(ops.http.context, "create_configured_embedder", lambda *_: HashingEmbedder())
+    async with http_api(world.settings) as api, api.client(api.key()) as client:
+        answer = await client.post("/v1/distrusts", json={"channel": "agent", **SAID})
+        assert answer.status_code == 201, answer.text
+        added = answer.json()
+        place = f"/v1/distrusts/{added['distrust_id']}"
+        again = await client.post(f"{place}/reach")
+        assert again.status_code == 200
+        assert again.json()["lifted_at"] is None
+        first = (await client.post(f"{place}/lift", json=SAID)).json()
+        second = await client.post(f"{place}/lift", json={**SAID, "reason": "once more"})
+        assert second.status_code == 200
+        assert second.json() == first
+        assert first["lifted_at"]
+        # One that was lifted is found again by nobody.
+        reached = await client.post(f"{place}/reach")
+        assert reached.json() == first
+        assert (await client.get(f"/v1/agents/{AGENT}/memories:count")).json()["count"] == 1
+    actions = [line.action for line in world.ledger.audit.page(COMPANY, limit=50)]
+    assert actions.count("trust") == actions.count("distrust") == 1

@@ -1,0 +1,92 @@
+"""What is distrusted is known to every process with its next read, to its company alone, and costs one small query."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine, event
+from support.ledger_records import COMPANY, StoppedClock
+from support.memories import record
+
+from memcore.config.urls import LedgerUrls
+from memcore.ledger.ledger import Ledger
+from memcore.ledger.organization.audit import Confirmation
+from memcore.models.distrust import DistrustRule
+from memcore.models.origin import Channel, Origin
+from memcore.records import ORIGIN_KEY
+
+WORD = Confirmation(actor="grace", confirm=True, reason="its site was taken over")
+SCRAPER = DistrustRule(principal="scraper")
+SCRAPED = record("ada", extra={ORIGIN_KEY: Origin(channels=(Channel.TOOL,), principals=("scraper",)).stored()}).entry
+MERGED = record("ada").entry
+
+
+@pytest.fixture
+def other(urls: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
+    """The ledger as another process has it, which has read what is hidden before."""
+    opened = Ledger.open(urls, clock=clock)
+    assert not opened.hidden.of(COMPANY).hides_memory(SCRAPED)
+    yield opened
+    opened.close()
+
+
+def test_another_process_sees_it_with_its_next_read(ledger: Ledger, other: Ledger, clock: StoppedClock) -> None:
+    added = ledger.distrusts.add(COMPANY, SCRAPER, WORD)
+    assert other.hidden.of(COMPANY).hides_memory(SCRAPED)
+    assert not other.hidden.of(COMPANY).hides_memory(MERGED)
+
+    ledger.distrusts.reach(COMPANY, added.distrust_id, "ada", [MERGED.id])
+    assert other.hidden.of(COMPANY).hides_memory(MERGED)
+    ledger.distrusts.close_reach(COMPANY, added.distrust_id)
+    assert other.hidden.of(COMPANY).hides_memory(MERGED)
+
+    # What is found later, by a worker's run or a second look, is too.
+    late = record("ada").entry
+    assert not other.hidden.of(COMPANY).hides_memory(late)
+    clock.now += timedelta(seconds=1)
+    ledger.distrusts.reach(COMPANY, added.distrust_id, "ada", [MERGED.id, late.id])
+    assert other.hidden.of(COMPANY).hides_memory(late)
+    assert ledger.distrusts.get(COMPANY, added.distrust_id).reached_at == clock.now
+
+    ledger.distrusts.lift(COMPANY, added.distrust_id, WORD)
+    assert not any(map(other.hidden.of(COMPANY).hides_memory, (SCRAPED, MERGED, late)))
+
+
+def test_it_is_never_closed_before_all_was_found(ledger: Ledger) -> None:
+    added = ledger.distrusts.add(COMPANY, SCRAPER, WORD)
+    ledger.distrusts.reach(COMPANY, added.distrust_id, "ada", [MERGED.id])
+    assert ledger.distrusts.get(COMPANY, added.distrust_id).reached_at is None
+
+
+def test_one_company_hides_nothing_of_another(ledger: Ledger, other: Ledger) -> None:
+    added = ledger.distrusts.add("globex", SCRAPER, WORD)
+    ledger.distrusts.reach("globex", added.distrust_id, "ada", [MERGED.id])
+    for each in (ledger, other):
+        assert not any(map(each.hidden.of(COMPANY).hides_memory, (SCRAPED, MERGED)))
+    assert ledger.distrusts.find(COMPANY, added.distrust_id) is None
+    assert ledger.distrusts.list(COMPANY) == ()
+    assert ledger.distrusts.reached(COMPANY, added.distrust_id) == {}
+
+
+def test_where_nothing_is_distrusted_it_costs_one_small_query(ledger: Ledger) -> None:
+    ledger.hidden.of(COMPANY)
+    with statements() as seen:
+        ledger.hidden.of(COMPANY)
+    assert len(seen) <= 2
+    assert sum("distrust" in each for each in seen) <= 1
+
+
+@contextmanager
+def statements() -> Iterator[list[str]]:
+    """Collect the statements that the block executes."""
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        seen.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
