@@ -51,7 +51,7 @@ BEGUN = ("distrusts.add", "distrusts.reach")
 WRITES: dict[str, Call] = {
     "distrusts.add": lambda ledger, _, c: ledger.distrusts.add(c, _RULE, _WORD),
     "distrusts.reach": lambda ledger, _, c: ledger.distrusts.reach(c, _distrust(ledger), "ada", [f"memory of {c}"]),
-    "distrusts.close_reach": lambda ledger, _, c: _known(lambda: ledger.distrusts.close_reach(c, _distrust(ledger))),
+    "distrusts.complete": lambda ledger, _, c: _known(lambda: ledger.distrusts.complete(c, _distrust(ledger))),
     "distrusts.lift": lambda ledger, _, c: _known(lambda: ledger.distrusts.lift(c, _distrust(ledger), _WORD)),
     "api_keys.create": lambda ledger, _, c: ledger.api_keys.create(c, name=new_id(), verbs=["read"]),
     "api_keys.revoke": _revoked,

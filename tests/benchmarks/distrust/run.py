@@ -201,8 +201,8 @@ async def measured(stack: StackAddress, ledger: Ledger, *, agents: int, memories
 
         body = {"principal": "scraper", "reason": "taken over", "confirm": True}
         planned = (await client.post("/v1/distrusts:plan", json={"principal": "scraper"})).json()["agents"]
-        expected = sum(each["returning"] > 0 for each in planned)
-        say(f"to bring back: {sum(each['returning'] for each in planned)} memories of {expected} agents")
+        expected = sum(each["brought_back"] > 0 for each in planned)
+        say(f"to bring back: {sum(each['brought_back'] for each in planned)} memories of {expected} agents")
         began = time.monotonic()
         answer = await client.post("/v1/distrusts", json=body)
         answer.raise_for_status()

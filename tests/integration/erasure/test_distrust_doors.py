@@ -71,7 +71,7 @@ async def test_unknown_ids_are_not_found_and_those_of_another_company_neither(wo
             place = f"/v1/distrusts/{name}"
             for answer in (
                 await client.get(place),
-                await client.post(f"{place}/reach"),
+                await client.post(f"{place}/complete"),
                 await client.post(f"{place}/lift", json=SAID),
             ):
                 assert answer.status_code in {400, 404, 422}, (name, answer.text)
@@ -103,7 +103,7 @@ async def _all_calls(client: httpx.AsyncClient, distrust: str) -> list[httpx.Res
         await client.post("/v1/distrusts", json={**rule, **SAID}),
         await client.get("/v1/distrusts"),
         await client.get(place),
-        await client.post(f"{place}/reach"),
+        await client.post(f"{place}/complete"),
         await client.post(f"{place}/lift", json=SAID),
     ]
 
@@ -116,7 +116,7 @@ async def test_what_is_asked_twice_is_done_once(world: ErasureWorld, monkeypatch
         assert answer.status_code == 201, answer.text
         added = answer.json()
         place = f"/v1/distrusts/{added['distrust_id']}"
-        again = await client.post(f"{place}/reach")
+        again = await client.post(f"{place}/complete")
         assert again.status_code == 200
         assert again.json()["lifted_at"] is None
         first = (await client.post(f"{place}/lift", json=SAID)).json()
@@ -125,7 +125,7 @@ async def test_what_is_asked_twice_is_done_once(world: ErasureWorld, monkeypatch
         assert second.json() == first
         assert first["lifted_at"]
         # One that was lifted is found again by nobody.
-        reached = await client.post(f"{place}/reach")
+        reached = await client.post(f"{place}/complete")
         assert reached.json() == first
         assert (await client.get(f"/v1/agents/{AGENT}/memories:count")).json()["count"] == 1
     actions = [line.action for line in world.ledger.audit.page(COMPANY, limit=50)]
