@@ -1,16 +1,17 @@
-"""The receipt of an erasure: what was found and what is left, signed with a key of this installation."""
+"""Receipts of erasures and reports of distrusts: what was found, signed with a key of this installation."""
 
 import hashlib
 import hmac
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.models.base import Frozen
+from memcore.models.distrust import DistrustRule
 from memcore.models.memory import BoundedTime
 
 #: Where earlier releases kept the key, under the data folder.
@@ -58,6 +59,33 @@ class ErasureReceipt(Frozen):
     retired: tuple[str, ...] = ()
 
 
+class DistrustReport(Frozen):
+    """What came of a distrusted source; it has ids and times, and no text.
+
+    Attributes:
+        completed_at: when all that came of it was found; None while that goes on, or where it was cut off.
+        lifted_at: since when it is trusted again.
+        memories: what is hidden, by agent: of it, or made of it.
+        brought_back: memories that are not of it and came back out of merges with it, by agent.
+        checkpoints: embedding models that were trained on memories, perhaps on these; a person retires them.
+    """
+
+    distrust_id: str
+    company: str
+    rule: DistrustRule
+    reason: str
+    by: str
+    at: BoundedTime
+    completed_at: BoundedTime | None
+    lifted_at: BoundedTime | None
+    memories: Mapping[str, tuple[str, ...]]
+    brought_back: Mapping[str, tuple[str, ...]]
+    checkpoints: tuple[str, ...]
+
+
+_Signed = TypeVar("_Signed", ErasureReceipt, DistrustReport)
+
+
 def older_key(home: Path) -> bytes | None:
     """Return the key that an earlier release kept in a file of the data folder; None where there is none."""
     try:
@@ -66,14 +94,14 @@ def older_key(home: Path) -> bytes | None:
         return None
 
 
-def signed(receipt: ErasureReceipt, key: bytes) -> str:
-    """Return the receipt as JSON with its signature, an HMAC-SHA256 over the rest."""
+def signed(receipt: ErasureReceipt | DistrustReport, key: bytes) -> str:
+    """Return a receipt or a report as JSON with its signature, an HMAC-SHA256 over the rest."""
     content = receipt.model_dump(mode="json")
     return json.dumps({**content, "signature": _signature(content, key)}, indent=2, sort_keys=True)
 
 
-def verified(text: str, keys: Collection[bytes]) -> ErasureReceipt:
-    """Return a receipt that was signed with one of these keys, those of this installation.
+def verified(text: str, keys: Collection[bytes], kind: type[_Signed]) -> _Signed:
+    """Return what was signed with one of these keys, those of this installation.
 
     Raises MemoryInputError when it was changed or is none; MemoryConfigError when there is no key here.
     """
@@ -82,9 +110,10 @@ def verified(text: str, keys: Collection[bytes]) -> ErasureReceipt:
     try:
         content = _Object.validate_json(text)
         signature = content.pop("signature", None)
-        receipt = ErasureReceipt.model_validate(content, extra="ignore")
-    except ValidationError:
-        raise MemoryInputError("receipt", "is no receipt of an erasure") from None
+        receipt = kind.model_validate(content, extra="ignore")
+    except (ValidationError, MemoryInputError):
+        what = "receipt of an erasure" if kind is ErasureReceipt else "report of a distrust"
+        raise MemoryInputError("receipt", f"is no {what}") from None
     if not isinstance(signature, str) or not any(
         hmac.compare_digest(signature, _signature(content, key)) for key in keys
     ):

@@ -1,11 +1,14 @@
 """Distrust: a source is not trusted any more; all that ever came of it is hidden, and can be trusted again."""
 
+import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
 from memcore.backends.protocol import pages
+from memcore.erasure.checkpoints import TrainedCheckpoints
+from memcore.erasure.receipt import DistrustReport, signed, verified
 from memcore.errors import MemoryConflictError, MemoryConnectionError
 from memcore.ledger.access.distrusts import MAX_PAGE, Distrust
 from memcore.ledger.access.keys import Verb
@@ -21,6 +24,9 @@ from memcore.service.operation import operation
 from memcore.service.resources import CompanyPart, check_page
 
 _ONE = "/distrusts/{distrust_id}"
+
+#: What a report has of a distrust.
+_REPORTED = ("distrust_id", "rule", "reason", "by", "at", "completed_at", "lifted_at")
 
 
 class DistrustedAgent(Frozen):
@@ -144,6 +150,32 @@ class DistrustOperations(CompanyPart):
             memories={agent_id: tuple(sorted(reached[agent_id])) for agent_id in sorted(reached)},
             runs=tuple(each.run_id for each in runs),
         )
+
+    @operation(f"GET {_ONE}/report", Verb.ADMIN)
+    async def report(self, distrust_id: str) -> dict[str, Any]:
+        """Return what came of a source, by id, signed by this installation: to keep, and to verify later.
+
+        Raises MemoryNotFoundError.
+        """
+        whole = await self.get(distrust_id)
+        back: dict[str, set[str]] = {}
+        for run in await self._ask(self._ledger.runs.restores_of, distrust_id):
+            for entry in await self._resources.run(self._ledger.lineage.of_run, run.run_id):
+                back.setdefault(run.agent_id, set()).update(entry.incoming)
+        trained = TrainedCheckpoints(self._ledger, company=self._company, home=self._resources.settings.home)
+        report = DistrustReport(
+            company=self._company,
+            **{name: getattr(whole.distrust, name) for name in _REPORTED},
+            memories=whole.memories,
+            brought_back={agent_id: tuple(sorted(back[agent_id])) for agent_id in sorted(back)},
+            checkpoints=tuple(each.checkpoint_id for each in await self._resources.run(trained.find)),
+        )
+        key = await self._resources.run(self._ledger.signing_keys.signing)
+        return dict(json.loads(signed(report, key)))
+
+    async def verify(self, report: str) -> DistrustReport:
+        """Return a report that this installation has signed. Raises MemoryInputError, MemoryConfigError."""
+        return verified(report, await self._resources.run(self._ledger.signing_keys.all), DistrustReport)
 
     @operation(f"POST {_ONE}/lift", Verb.ADMIN, shows=DistrustView, tool="lift_distrust")
     async def lift(self, distrust_id: str, *, confirmation: Confirmation) -> Distrust:

@@ -108,7 +108,7 @@ class ErasureOperations(CompanyPart):
         """Return a receipt that this installation has signed. Raises MemoryInputError, MemoryConfigError."""
         keys = await self._resources.run(self._resources.ledger.signing_keys.all)
         older = older_key(self._resources.settings.home)
-        return verified(receipt, keys if older is None else (*keys, older))
+        return verified(receipt, keys if older is None else (*keys, older), ErasureReceipt)
 
     async def check(self, probes: Sequence[str]) -> list[ProbeHit]:
         """Return which files of the data folder hold which of the texts. Raises MemoryInputError, OSError."""

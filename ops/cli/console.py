@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ import typer
 from pydantic import BaseModel
 
 from memcore.config.settings import Settings
-from memcore.errors import MemoryConfigError, MemoryConnectionError
+from memcore.errors import MemoryConfigError, MemoryConnectionError, MemoryInputError
 from memcore.models.base import escaped, escaped_json
 from memcore.operational import sentence_of
 
@@ -43,6 +44,14 @@ _IDS = frozenset({"agent", "run", "company", "id", "name", "pattern", "stands"})
 
 #: Columns between two cells of a table.
 _GAP = 2
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a file that an argument names. Raises MemoryInputError when it cannot be read."""
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MemoryInputError("file", f"cannot be read ({type(error).__name__})") from None
 
 
 def say(sentence: str) -> None:

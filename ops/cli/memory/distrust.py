@@ -1,7 +1,9 @@
 """``memtend distrust``: take back all that ever came of a source, and trust it again."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,10 +14,11 @@ from memcore.models.base import naming_fields
 from memcore.models.distrust import DistrustRule
 from memcore.models.origin import Channel
 from memcore.service.distrusts import DistrustView
+from ops.cli.console import read_text, say
 from ops.cli.memory.memories import moment
 from ops.cli.session import Commands, JsonCommand
 
-app = Commands("distrust", "Distrust: plan, add, list, show, complete, lift.")
+app = Commands("distrust", "Distrust: plan, add, list, show, complete, report, verify, lift.")
 
 IdArgument = Annotated[str, typer.Argument(help="The id that `distrust list` shows.")]
 By = Annotated[str, typer.Option("--by", help="Your name; it is kept in the audit.")]
@@ -99,6 +102,24 @@ def show(command: JsonCommand, distrust_id: IdArgument) -> None:
 def complete(command: JsonCommand, distrust_id: IdArgument) -> None:
     """Find again all that came of a source, where the first time was cut off: completed_at is empty."""
     _show(command, command.run(lambda service: service.distrusts.complete(distrust_id)))
+
+
+@app.command("report")
+def report(command: JsonCommand, distrust_id: IdArgument) -> None:
+    """Print the signed report of what came of a source, by id; keep it in a file."""
+    say(json.dumps(command.run(lambda service: service.distrusts.report(distrust_id)), indent=2, sort_keys=True))
+
+
+@app.command("verify")
+def verify(command: JsonCommand, file: Annotated[Path, typer.Argument(help="The report.")]) -> None:
+    """Check that this installation signed a report, and show what it says."""
+    text = read_text(file)
+    found = command.run(lambda service: service.distrusts.verify(text))
+    counts = {name: sum(map(len, getattr(found, name).values())) for name in ("memories", "brought_back")}
+    facts = found.model_dump(exclude={"rule", "checkpoints", *counts})
+    rule = _in_words(found.rule.model_dump(mode="json", exclude_none=True))
+    trained = ", ".join(found.checkpoints)
+    command.show_facts({**facts, "rule": rule, **counts, "checkpoints": trained, "is_signed": True})
 
 
 @app.command("lift")

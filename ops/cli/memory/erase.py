@@ -7,7 +7,7 @@ import typer
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.organization.audit import Confirmation
-from ops.cli.console import say
+from ops.cli.console import read_text, say
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands("erase", "Erasure: agent, subject, list, receipt, verify, check.")
@@ -70,10 +70,7 @@ def receipt(
 @app.command("verify")
 def verify(command: JsonCommand, file: Annotated[Path, typer.Argument(help="The receipt.")]) -> None:
     """Check that this installation signed a receipt, and show what it says."""
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MemoryInputError("file", f"cannot be read ({type(error).__name__})") from None
+    text = read_text(file)
     found = command.run(lambda service: service.erasures.verify(text))
     places = {f"found in {name}": place.found for name, place in found.places.items() if place.found}
     left = sum(place.left for place in found.places.values())

@@ -1,12 +1,14 @@
 """``memtend distrust`` beside a running stack."""
 
+from pathlib import Path
+
 from support.command_line import CommandLine
 from support.memories import new_agent
 
 SURE = ("--by", "grace", "--reason", "its site was taken over")
 
 
-def test_a_source_is_distrusted_shown_and_trusted_again(memtend: CommandLine) -> None:
+def test_a_source_is_distrusted_shown_and_trusted_again(memtend: CommandLine, tmp_path: Path) -> None:
     agent = new_agent()
     memtend.ok("store", agent, "the vault opens at dawn", "--source", "crawler")
     memtend.ok("store", agent, "the canteen opens at noon")
@@ -21,6 +23,14 @@ def test_a_source_is_distrusted_shown_and_trusted_again(memtend: CommandLine) ->
     shown = memtend.ok("distrust", "show", added["distrust_id"], "--json").value
     assert len(shown["memories"][agent]) == 1
     assert "source=crawler" in memtend.ok("distrust", "show", added["distrust_id"]).out
+    report = tmp_path / "report.json"
+    report.write_text(memtend.ok("distrust", "report", added["distrust_id"]).out)
+    verified = memtend.ok("distrust", "verify", str(report), "--json").value
+    assert (verified["memories"], verified["brought_back"], verified["is_signed"]) == (1, 0, True)
+    assert "vault" not in report.read_text()
+    report.write_text(report.read_text().replace("crawler", "reader"))
+    assert "was not signed here" in memtend("distrust", "verify", str(report)).err
+    assert "no receipt of an erasure" in memtend("erase", "verify", str(report)).err
     memtend.ok("distrust", "lift", added["distrust_id"], *SURE)
     assert len(memtend.ok("list", agent, "--json").value["memories"]) == 2
     (listed,) = [

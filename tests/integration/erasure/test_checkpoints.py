@@ -43,7 +43,7 @@ def receipt_of(world: ErasureWorld, erasure_id: str) -> ErasureReceipt:
     erasure = world.ledger.erasures.get(COMPANY, erasure_id)
     assert erasure is not None
     assert erasure.receipt is not None
-    return verified(erasure.receipt, world.ledger.signing_keys.all())
+    return verified(erasure.receipt, world.ledger.signing_keys.all(), ErasureReceipt)
 
 
 async def test_they_are_named_and_stay_where_nobody_asked_for_more(world: ErasureWorld) -> None:

@@ -12,7 +12,7 @@ from support.store_items import item
 from memcore.erasure.checkpoints import TrainedCheckpoints
 from memcore.erasure.files import AgentFiles
 from memcore.erasure.probe import search_files
-from memcore.erasure.receipt import verified
+from memcore.erasure.receipt import ErasureReceipt, verified
 from memcore.erasure.service import ErasureService
 from memcore.finetune.run_folder import RunFolder, runs_of
 from memcore.jobs import Deferred, Done, Skipped, store_queue
@@ -61,7 +61,7 @@ async def test_no_byte_of_the_agent_is_left_and_others_have_all_of_theirs(world:
     done = world.ledger.erasures.get(COMPANY, erasure_id)
     assert done is not None
     assert done.receipt is not None
-    receipt = verified(done.receipt, world.ledger.signing_keys.all())
+    receipt = verified(done.receipt, world.ledger.signing_keys.all(), ErasureReceipt)
     assert receipt.rewritten == ("ledger and journal", "broker", "history", "store")
     assert all(place.left == 0 for place in receipt.places.values())
     found = {name for name, place in receipt.places.items() if place.found}
@@ -131,7 +131,7 @@ async def test_a_crash_at_any_call_is_gone_on_from(world: ErasureWorld) -> None:
     done = world.ledger.erasures.get(COMPANY, erasure_id)
     assert done is not None
     assert done.receipt is not None
-    receipt = verified(done.receipt, world.ledger.signing_keys.all())
+    receipt = verified(done.receipt, world.ledger.signing_keys.all(), ErasureReceipt)
     # What was found before a crash is in the receipt, although later attempts did not find it any more.
     assert receipt.places["experiences"].found == EXPERIENCES
     assert all(place.left == 0 for place in receipt.places.values())

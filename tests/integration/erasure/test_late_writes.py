@@ -16,7 +16,7 @@ from support.store_items import item
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.config.policy import Policy
 from memcore.config.urls import LedgerUrls
-from memcore.erasure.receipt import verified
+from memcore.erasure.receipt import ErasureReceipt, verified
 from memcore.errors import MemoryNotFoundError, MemoryRefusedError
 from memcore.jobs import Deferred, Done, ExperiencePayload, Outcome
 from memcore.ledger.erasure.erasures import Erasure
@@ -159,7 +159,7 @@ async def erased_during_a_write(
     world.clock.now += LEASE
     yield asked[0]
     assert isinstance(await service.run(asked[0]), Done)
-    receipt = verified(str(of(world.ledger, asked[0]).receipt), world.ledger.signing_keys.all())
+    receipt = verified(str(of(world.ledger, asked[0]).receipt), world.ledger.signing_keys.all(), ErasureReceipt)
     assert receipt.places["store"].found > 0
 
 

@@ -77,7 +77,7 @@ async def erased(world: ErasureWorld, **given: Any) -> Outcome:
 def receipt_of(world: ErasureWorld) -> ErasureReceipt:
     (erasure,) = world.ledger.erasures.page(COMPANY)
     assert erasure.receipt is not None
-    return verified(erasure.receipt, world.ledger.signing_keys.all())
+    return verified(erasure.receipt, world.ledger.signing_keys.all(), ErasureReceipt)
 
 
 def found(world: ErasureWorld, person: str) -> set[int]:

@@ -16,7 +16,7 @@ from memcore.erasure.checkpoints import TrainedCheckpoints
 from memcore.erasure.files import AgentFiles
 from memcore.erasure.points import AgentPoints
 from memcore.erasure.queues import BrokerMessages
-from memcore.erasure.receipt import verified
+from memcore.erasure.receipt import ErasureReceipt, verified
 from memcore.erasure.service import DRAIN_DELAY, ErasureService
 from memcore.jobs import Deferred, Done, Outcome
 from memcore.ledger.attempt import LEASE_LENGTH
@@ -92,7 +92,7 @@ class Erasing:
         done = self._world.ledger.erasures.get(self._world.company, self.erasure_id)
         assert done is not None
         assert done.receipt is not None
-        return verified(done.receipt, self._world.ledger.signing_keys.all()).places["store"].found
+        return verified(done.receipt, self._world.ledger.signing_keys.all(), ErasureReceipt).places["store"].found
 
 
 @pytest.mark.parametrize("subject", WHOSE)

@@ -30,9 +30,9 @@ def receipt() -> ErasureReceipt:
 
 def test_what_was_signed_is_verified() -> None:
     text = signed(receipt(), KEY)
-    assert verified(text, [OTHER, KEY]) == receipt()
+    assert verified(text, [OTHER, KEY], ErasureReceipt) == receipt()
     with pytest.raises(MemoryInputError, match="was not signed here"):
-        verified(text, [OTHER])
+        verified(text, [OTHER], ErasureReceipt)
 
 
 @pytest.mark.parametrize(("content", "key"), [(KEY.hex(), KEY), ("no key", None), (None, None)])
@@ -46,22 +46,22 @@ def test_the_key_of_an_earlier_release_is_read(tmp_path: Path, content: str | No
 def test_a_changed_receipt_is_refused(field: str) -> None:
     content = json.loads(signed(receipt(), KEY))
     with pytest.raises(MemoryInputError, match="was not signed here"):
-        verified(json.dumps({**content, field: "bob"}), [OTHER, KEY])
+        verified(json.dumps({**content, field: "bob"}), [OTHER, KEY], ErasureReceipt)
 
 
 def test_a_changed_count_is_refused() -> None:
     content = json.loads(signed(receipt(), KEY))
     content["places"]["store"]["found"] = 8
     with pytest.raises(MemoryInputError, match="was not signed here"):
-        verified(json.dumps(content), [OTHER, KEY])
+        verified(json.dumps(content), [OTHER, KEY], ErasureReceipt)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "no receipt"])
 def test_what_is_no_receipt_is_refused(text: str) -> None:
     with pytest.raises(MemoryInputError, match="is no receipt"):
-        verified(text, [KEY])
+        verified(text, [KEY], ErasureReceipt)
 
 
 def test_without_a_key_nothing_is_verified() -> None:
     with pytest.raises(MemoryConfigError, match="no key"):
-        verified("{}", [])
+        verified("{}", [], ErasureReceipt)
