@@ -1,6 +1,6 @@
 """Distrust: a source is not trusted any more; all that ever came of it is hidden, and can be trusted again."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Self
 
 from pydantic import Field
@@ -150,7 +150,7 @@ class DistrustOperations(CompanyPart):
 
     async def _reached(self, rule: DistrustRule) -> AsyncIterator[tuple[str, frozenset[str], Reach]]:
         """Yield what came of a source in each agent that has something of it, with what is in the store."""
-        agents = [rule.agent_id] if rule.agent_id is not None else await self._agents()
+        agents = await self._agents() if rule.agent_id is None else (rule.agent_id,)
         backend = await self._resources.backend()
         for agent_id in agents:
             where = Where(
@@ -167,5 +167,5 @@ class DistrustOperations(CompanyPart):
             if reach.memory_ids:
                 yield agent_id, frozenset(stored), reach
 
-    async def _agents(self) -> "list[str]":
+    async def _agents(self) -> Sequence[str]:
         return sorted(each.agent_id for each in await self._ask(self._ledger.agents.list))
