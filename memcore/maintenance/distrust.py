@@ -1,8 +1,8 @@
 """Brings back what a person asks for: an archived memory, or what merges with distrusted memories have taken."""
 
 from memcore.ledger.access.distrusts import Distrust
+from memcore.ledger.erasure.reach import reach_of
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.reach import reach_of
 from memcore.maintenance.removals import MAX_ENTRY, JournaledStore
 from memcore.maintenance.undo import apply_restore, hold_back
 from memcore.records import MemoryRecord

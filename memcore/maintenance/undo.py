@@ -12,9 +12,9 @@ from enum import StrEnum
 from memcore.backends.protocol import BatchBackend
 from memcore.errors import MemoryInputError
 from memcore.ledger.consolidation_groups import GroupState
+from memcore.ledger.erasure.reach import reach_of, were_deleted
 from memcore.ledger.journal import EntryReason, Journal, JournalEntry
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.reach import reach_of, were_deleted
 from memcore.ledger.runs import Run
 from memcore.ledger.work_items import OPEN_STATES
 from memcore.maintenance.changes import carry_out_pairs

@@ -4,12 +4,13 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from memcore.models.base import Frozen
+from memcore.errors import MemoryInputError
+from memcore.models.base import ValidatedModel
 from memcore.models.memory import AgentId, BoundedTime, Key, MemoryEntry, StoredKey, is_uuid
 from memcore.models.origin import UNKNOWN, Channel, Origin
 
 
-class DistrustRule(Frozen):
+class DistrustRule(ValidatedModel):
     """What is not trusted: memories that meet every condition given, and whatever was made of one.
 
     Attributes:
@@ -35,13 +36,13 @@ class DistrustRule(Frozen):
     def _says_what(self) -> Self:
         named = (self.principal, self.channel, self.source, self.session_id, self.memory_id)
         if not any(named):
-            raise ValueError("principal: name a principal, channel, source, session_id or memory_id")
+            raise MemoryInputError("principal", "name a principal, channel, source, session_id or memory_id")
         if self.agent_id is None and (self.session_id or self.memory_id):
-            raise ValueError("agent_id: name the agent whose session or memory it is")
+            raise MemoryInputError("agent_id", "name the agent whose session or memory it is")
         if self.memory_id is not None and not is_uuid(self.memory_id):
-            raise ValueError("memory_id: must be a UUID, as a memory's id is")
+            raise MemoryInputError("memory_id", "must be a UUID, as a memory's id is")
         if self.since is not None and self.until is not None and self.since >= self.until:
-            raise ValueError("since: must lie before until")
+            raise MemoryInputError("since", "must lie before until")
         return self
 
     @property

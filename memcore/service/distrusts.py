@@ -6,11 +6,13 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from memcore.backends.protocol import pages
+from memcore.errors import MemoryConflictError, MemoryConnectionError
 from memcore.ledger.access.distrusts import MAX_PAGE, Distrust
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.erasure.hidden import showing_all
+from memcore.ledger.erasure.reach import Reach, reach_of
 from memcore.ledger.organization.audit import Confirmation
-from memcore.ledger.reach import Reach, reach_of
+from memcore.ledger.work_items import OPEN_STATES, WorkState
 from memcore.models.base import Frozen
 from memcore.models.distrust import DistrustRule
 from memcore.models.memory import BoundedTime
@@ -27,13 +29,13 @@ class DistrustedAgent(Frozen):
     Attributes:
         memories: of it, or made of it, wherever they are now: these are hidden.
         in_store: how many of them are in the store.
-        returning: memories that are not of it and that its merges have taken: these come back.
+        brought_back: memories that are not of it and that its merges have taken: these come back.
     """
 
     agent_id: str
     memories: int
     in_store: int
-    returning: int
+    brought_back: int
 
 
 class DistrustPlan(Frozen):
@@ -46,7 +48,7 @@ class DistrustView(Frozen):
     """A distrust in force, or lifted.
 
     Attributes:
-        reached_at: when all that came of it was found; null while that goes on, or when it was cut off.
+        completed_at: when all that came of it was found; null while that goes on, or where it was cut off.
         lifted_at: since when it is trusted again.
     """
 
@@ -55,7 +57,7 @@ class DistrustView(Frozen):
     reason: str
     by: str
     at: BoundedTime
-    reached_at: BoundedTime | None
+    completed_at: BoundedTime | None
     lifted_at: BoundedTime | None
     lifted_by: str | None
 
@@ -89,24 +91,31 @@ class DistrustOperations(CompanyPart):
         return DistrustPlan(
             agents=tuple(
                 DistrustedAgent(
-                    agent_id=agent_id, memories=len(reach.memory_ids), in_store=len(stored), returning=len(reach.taken)
+                    agent_id=agent_id,
+                    memories=len(reach.memory_ids),
+                    in_store=len(stored),
+                    brought_back=len(reach.taken),
                 )
                 for agent_id, stored, reach in found
             )
         )
 
-    @operation("POST /distrusts", Verb.ADMIN, status=201, shows=DistrustView)
+    @operation("POST /distrusts", Verb.ADMIN, status=201, shows=DistrustView, tool="distrust_source")
     async def distrust(self, rule: DistrustRule, *, confirmation: Confirmation) -> Distrust:
         """Hide all that came of a source from every reader at once, through any number of merges.
 
         Clean memories that merges have taken with it come back, by runs. What comes of it from now on is hidden too.
         """
         added = await self._ask(self._ledger.distrusts.add, rule, confirmation)
-        return await self.reach(added.distrust_id)
+        try:
+            return await self.complete(added.distrust_id)
+        except MemoryConnectionError:
+            # It is in force, without completed_at: its caller must learn its name.
+            return added
 
-    @operation(f"POST {_ONE}/reach", Verb.ADMIN, shows=DistrustView)
-    async def reach(self, distrust_id: str) -> Distrust:
-        """Find again what came of a source, where the first time was cut off. Raises MemoryNotFoundError."""
+    @operation(f"POST {_ONE}/complete", Verb.ADMIN, shows=DistrustView)
+    async def complete(self, distrust_id: str) -> Distrust:
+        """Find again all that came of a source, where the first time was cut off. Raises MemoryNotFoundError."""
         distrusts = self._ledger.distrusts
         distrust = await self._ask(distrusts.get, distrust_id)
         if distrust.lifted_at is not None:
@@ -116,9 +125,9 @@ class DistrustOperations(CompanyPart):
                 await self._ask(distrusts.reach, distrust_id, agent_id, reach.memory_ids)
                 if reach.taken:
                     await self._resources.client.restore(agent_id, distrust_id)
-        return await self._ask(distrusts.close_reach, distrust_id)
+        return await self._ask(distrusts.complete, distrust_id)
 
-    @operation("GET /distrusts", Verb.ADMIN, shows=DistrustView, under="distrusts")
+    @operation("GET /distrusts", Verb.ADMIN, shows=DistrustView, under="distrusts", tool="list_distrusts")
     async def list(self, *, limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 20) -> tuple[Distrust, ...]:
         """Return what is not trusted, newest first; what was lifted too."""
         check_page(limit, MAX_PAGE)
@@ -136,16 +145,22 @@ class DistrustOperations(CompanyPart):
             runs=tuple(each.run_id for each in runs),
         )
 
-    @operation(f"POST {_ONE}/lift", Verb.ADMIN, shows=DistrustView)
+    @operation(f"POST {_ONE}/lift", Verb.ADMIN, shows=DistrustView, tool="lift_distrust")
     async def lift(self, distrust_id: str, *, confirmation: Confirmation) -> Distrust:
         """Trust a source again: what came of it is shown, and what had come back out of merges goes there again.
 
-        Raises MemoryNotFoundError.
+        Raises MemoryNotFoundError; MemoryConflictError while a run brings memories back: lift it when that has ended.
         """
         await self._ask(self._ledger.distrusts.get, distrust_id)
+        runs = await self._ask(self._ledger.runs.restores_of, distrust_id)
+        if going_on := [each.run_id for each in runs if each.state in OPEN_STATES]:
+            raise MemoryConflictError(
+                f"distrust_id: run {going_on[0]} brings memories back; lift it when that has ended"
+            )
         lifted = await self._ask(self._ledger.distrusts.lift, distrust_id, confirmation)
-        for run in await self._ask(self._ledger.runs.restores_of, distrust_id):
-            await self._resources.client.undo(run.agent_id, run.run_id)
+        for run in runs:
+            if run.state is WorkState.DONE:
+                await self._resources.client.undo(run.agent_id, run.run_id)
         return lifted
 
     async def _reached(self, rule: DistrustRule) -> AsyncIterator[tuple[str, frozenset[str], Reach]]:
@@ -168,4 +183,7 @@ class DistrustOperations(CompanyPart):
                 yield agent_id, frozenset(stored), reach
 
     async def _agents(self) -> Sequence[str]:
-        return sorted(each.agent_id for each in await self._ask(self._ledger.agents.list))
+        found: list[str] = []
+        while page := await self._ask(self._ledger.agents.list, after=found[-1] if found else None):
+            found += [each.agent_id for each in page]
+        return found

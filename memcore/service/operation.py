@@ -113,7 +113,7 @@ class Offered:
         """Return a model of these arguments: the only one itself where that is a model."""
         models = [self.hints[each] for each in among if is_model(self.hints[each])]
         if len(among) == len(models) == 1:
-            # With what the guardrail asks for beside its own fields.
+            # With what the guardrail asks for beside its own fields, or as the door reads its arguments.
             return (
                 create_model(name, __base__=(base, models[0]), __doc__=self.about) if base.model_fields else models[0]
             )

@@ -20,6 +20,7 @@ _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 _SAID: dict[str, Callable[[Confirmation], Any]] = {
     "by": lambda confirmation: confirmation.actor,
     "reason": lambda confirmation: confirmation.reason,
+    "confirmation": lambda confirmation: confirmation,
     "decision": lambda confirmation: Decision(by=confirmation.actor, reason=confirmation.reason),
 }
 
@@ -45,7 +46,7 @@ def _tool(part: str, offered: Offered, name: str) -> OperatorTool:
         return cast("Facts", _ANYTHING.dump_python(shown, mode="json"))
 
     async def confirmed(service: Any, asked: BaseModel, confirmation: Confirmation) -> Done:
-        return Done(facts=await facts(service, asked, confirmation), target_id=getattr(asked, own[0]))
+        return Done(facts=await facts(service, asked, confirmation), target_id=getattr(asked, own[0], part))
 
     fields: dict[str, Any] = {
         "name": name,

@@ -1,4 +1,4 @@
-"""Operator tools of work that waits for a person: maintenance runs, approvals, dead letters."""
+"""Operator tools of work that waits for a person: maintenance runs, approvals, dead letters, distrust."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +10,7 @@ from memcore.models.base import ValidatedModel
 from memcore.models.memory import AgentId, Key
 from memcore.service.approvals import ApprovalOperations
 from memcore.service.dead_letters import DeadLetterOperations
+from memcore.service.distrusts import DistrustOperations
 from memcore.service.runs import RunInfo, RunOperations
 from ops.mcp.declared import tools_of
 from ops.mcp.operator_tools import Done, Facts, ToolList
@@ -24,7 +25,12 @@ _MAX_ROWS, _ROWS, _MAX_JOBS = 100, 20, 100
 _GROUPS = 10
 
 
-_DECLARED = (("runs", RunOperations), ("approvals", ApprovalOperations), ("dead_letters", DeadLetterOperations))
+_DECLARED = (
+    ("runs", RunOperations),
+    ("approvals", ApprovalOperations),
+    ("dead_letters", DeadLetterOperations),
+    ("distrusts", DistrustOperations),
+)
 
 TOOLS = ToolList(tool for part, kind in _DECLARED for tool in tools_of(part, kind))
 

@@ -508,7 +508,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("may_go=lambda record: is_untouched(record, came[record.entry.id]),", "may_go=lambda record: True,"),
         ("if place >= start:", "if True:"),
         ("back_ids -= await store.there(sorted(back_ids))", "pass"),
-        ("_hold(store.snapshot, journal, back_ids)", "pass"),
+        ("hold_back(store.snapshot, journal, back_ids)", "pass"),
         (
             "for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=True)):",
             "for place, journal_entry in enumerate(journal.journal_entries(target.run_id, newest_first=False)):",

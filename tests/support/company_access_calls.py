@@ -1,4 +1,4 @@
-"""Calls and views of a company's keys and repeated requests; see test_companies."""
+"""Calls and views of a company's keys, repeated requests and distrusts; see test_companies."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -6,6 +6,8 @@ from datetime import timedelta
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ids import new_id
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.organization.audit import Confirmation
+from memcore.models.distrust import DistrustRule
 from support.ledger_records import COMPANY, StoppedClock
 
 Call = Callable[[Ledger, StoppedClock, str], object]
@@ -27,7 +29,30 @@ def _claimed(ledger: Ledger, company: str, request_hash: str) -> object:
         return str(refused)
 
 
+def _distrust(ledger: Ledger) -> str:
+    """Return the first company's distrust; made where there is none."""
+    found = ledger.distrusts.list(COMPANY)
+    return found[0].distrust_id if found else ledger.distrusts.add(COMPANY, _RULE, _WORD).distrust_id
+
+
+def _known(call: Callable[[], object]) -> object:
+    try:
+        return call()
+    except MemoryNotFoundError as refused:
+        return str(refused)
+
+
+_RULE = DistrustRule(source="crawler")
+_WORD = Confirmation(actor="grace", confirm=True, reason="no")
+
+#: What a company has before another calls.
+BEGUN = ("distrusts.add", "distrusts.reach")
+
 WRITES: dict[str, Call] = {
+    "distrusts.add": lambda ledger, _, c: ledger.distrusts.add(c, _RULE, _WORD),
+    "distrusts.reach": lambda ledger, _, c: ledger.distrusts.reach(c, _distrust(ledger), "ada", [f"memory of {c}"]),
+    "distrusts.complete": lambda ledger, _, c: _known(lambda: ledger.distrusts.complete(c, _distrust(ledger))),
+    "distrusts.lift": lambda ledger, _, c: _known(lambda: ledger.distrusts.lift(c, _distrust(ledger), _WORD)),
     "api_keys.create": lambda ledger, _, c: ledger.api_keys.create(c, name=new_id(), verbs=["read"]),
     "api_keys.revoke": _revoked,
     "idempotency.claim": lambda ledger, _, c: _claimed(ledger, c, f"request of {c}"),
@@ -35,4 +60,12 @@ WRITES: dict[str, Call] = {
     "idempotency.expire": lambda ledger, clock, c: ledger.idempotency.expire(c, before=clock() + timedelta(days=400)),
 }
 
-VIEWS: dict[str, Call] = {"api_keys.list": lambda ledger, _, c: ledger.api_keys.list(c)}
+VIEWS: dict[str, Call] = {
+    "api_keys.list": lambda ledger, _, c: ledger.api_keys.list(c),
+    "distrusts.list": lambda ledger, _, c: ledger.distrusts.list(c),
+    "distrusts.in_force": lambda ledger, _, c: ledger.distrusts.in_force(c),
+    "distrusts.find": lambda ledger, _, c: ledger.distrusts.find(c, _distrust(ledger)),
+    "distrusts.get": lambda ledger, _, c: _known(lambda: ledger.distrusts.get(c, _distrust(ledger))),
+    "distrusts.reached": lambda ledger, _, c: ledger.distrusts.reached(c, _distrust(ledger)),
+    "distrusts.all_reached": lambda ledger, _, c: ledger.distrusts.all_reached(c, [_distrust(ledger)]),
+}

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import Column, Index, String, Table, func, select
+from sqlalchemy import Column, Index, String, Table, select
 
 from memcore import ids
 from memcore.errors import MemoryNotFoundError
@@ -25,7 +25,7 @@ distrusts = Table(
     Column("by", String, nullable=False),
     Column("at", UtcDateTime, nullable=False),
     # When all that came of it until then was found.
-    Column("reached_at", UtcDateTime),
+    Column("completed_at", UtcDateTime),
     Column("lifted_at", UtcDateTime),
     Column("lifted_by", String),
 )
@@ -49,7 +49,7 @@ class Distrust(Frozen):
     """A distrust in force, or lifted.
 
     Attributes:
-        reached_at: when all that came of it was found, the last time; None while that goes on.
+        completed_at: when all that came of it was found, the last time; None while that goes on.
         lifted_at: since when it is trusted again.
     """
 
@@ -59,7 +59,7 @@ class Distrust(Frozen):
     reason: str
     by: str
     at: BoundedTime
-    reached_at: BoundedTime | None = None
+    completed_at: BoundedTime | None = None
     lifted_at: BoundedTime | None = None
     lifted_by: str | None = None
 
@@ -116,19 +116,19 @@ class Distrusts(Records[Distrust]):
     def reach(self, company: str, distrust_id: str, agent_id: str, memory_ids: Collection[str]) -> None:
         """Keep memories that came of it; those that are known already stay.
 
-        Where all was found before, ``reached_at`` becomes now: by it readers see that there is more.
+        Where all was found before, ``completed_at`` becomes now: by it readers see that there is more.
         """
         named = {"company": company, "distrust_id": distrust_id, "agent_id": agent_id}
         rows: list[Row] = [{**named, "memory_id": each} for each in sorted(memory_ids)]
-        mine = equals(distrusts, company=company, distrust_id=distrust_id) & distrusts.c.reached_at.is_not(None)
+        mine = equals(distrusts, company=company, distrust_id=distrust_id) & distrusts.c.completed_at.is_not(None)
         with self._database.write() as connection:
             add_new(connection, distrusted, rows)
-            connection.execute(distrusts.update().where(mine).values(reached_at=self._clock()))
+            connection.execute(distrusts.update().where(mine).values(completed_at=self._clock()))
 
-    def close_reach(self, company: str, distrust_id: str) -> Distrust:
+    def complete(self, company: str, distrust_id: str) -> Distrust:
         """Note that all that came of it was found, and return it."""
         mine = equals(distrusts, company=company, distrust_id=distrust_id)
-        self._update(mine & distrusts.c.reached_at.is_(None), {"reached_at": self._clock()})
+        self._update(mine & distrusts.c.completed_at.is_(None), {"completed_at": self._clock()})
         return self.get(company, distrust_id)
 
     def lift(self, company: str, distrust_id: str, confirmation: Confirmation) -> Distrust:
@@ -150,13 +150,6 @@ class Distrusts(Records[Distrust]):
     def all_reached(self, company: str, distrust_ids: Collection[str]) -> Mapping[str, frozenset[str]]:
         """Return the memories that came of any of these, by their agents."""
         return self._by_agent(equals(distrusted, company=company) & distrusted.c.distrust_id.in_(sorted(distrust_ids)))
-
-    def counts(self, company: str, distrust_ids: Collection[str]) -> Mapping[str, int]:
-        """Return how many memories came of each of these."""
-        mine = equals(distrusted, company=company) & distrusted.c.distrust_id.in_(sorted(distrust_ids))
-        query = select(distrusted.c.distrust_id, func.count().label("found")).where(mine)
-        rows = self._database.rows(query.group_by(distrusted.c.distrust_id))
-        return {row["distrust_id"]: row["found"] for row in rows}
 
     def _by_agent(self, which: Any) -> Mapping[str, frozenset[str]]:
         found: dict[str, set[str]] = {}

@@ -71,10 +71,10 @@ class Hidden(Frozen):
             or any(each.rule.takes(entry) for each in self.distrusts)
         )
 
-    def distrusts_origin(self, agent_id: str | None, origin: Origin | None) -> bool:
-        """Return whether the origin of what an agent has is distrusted; None as the agent for what all have."""
+    def distrusts_origin(self, agent_id: str, origin: Origin | None) -> bool:
+        """Return whether the origin of what an agent has is distrusted."""
         return any(
-            each.rule.follows_origin and each.rule.agent_id in {None, agent_id} and each.rule.names(origin)
+            each.rule.follows_origin and each.rule.is_of(agent_id) and each.rule.names(origin)
             for each in self.distrusts
         )
 
@@ -125,7 +125,7 @@ class HiddenOwners(Repository):
         # An agent that is being erased shows no new skill: one look for each is enough.
         skills = last.skills if last is not None and last.agents == agents else self._skills(company, agents)
         distrusts = self._distrusts.in_force(company)
-        if last is not None and last.distrusts == distrusts and all(each.reached_at for each in distrusts):
+        if last is not None and last.distrusts == distrusts and all(each.completed_at for each in distrusts):
             distrusted = last.distrusted
         else:
             distrusted = self._distrusts.all_reached(company, [each.distrust_id for each in distrusts])

@@ -1,5 +1,6 @@
 """``memtend distrust``: take back all that ever came of a source, and trust it again."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,13 +15,13 @@ from memcore.service.distrusts import DistrustView
 from ops.cli.memory.memories import moment
 from ops.cli.session import Commands, JsonCommand
 
-app = Commands("distrust", "Distrust: plan, add, list, show, reach, lift.")
+app = Commands("distrust", "Distrust: plan, add, list, show, complete, lift.")
 
 IdArgument = Annotated[str, typer.Argument(help="The id that `distrust list` shows.")]
 By = Annotated[str, typer.Option("--by", help="Your name; it is kept in the audit.")]
 Why = Annotated[str, typer.Option("--reason", help="Why; the audit keeps it.")]
 
-_COLUMNS = ("at", "distrust_id", "rule", "by", "reason", "reached_at", "lifted_at")
+_COLUMNS = ("at", "distrust_id", "rule", "by", "reason", "completed_at", "lifted_at")
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def plan(command: JsonCommand, options: RuleOptions) -> None:
     """Show what a distrust would hide and bring back, by agent; nothing is written."""
     rule = options.rule()
     found = command.run(lambda service: service.distrusts.plan(rule))
-    command.show_rows(found.agents, "agent_id", "memories", "in_store", "returning")
+    command.show_rows(found.agents, "agent_id", "memories", "in_store", "brought_back")
 
 
 @app.command("add")
@@ -84,14 +85,20 @@ def list_distrusts(
 def show(command: JsonCommand, distrust_id: IdArgument) -> None:
     """Show a distrust, the ids of what came of it by agent, and the runs that brought clean memories back."""
     found = command.run(lambda service: service.distrusts.get(distrust_id))
+    if command.as_json:
+        command.show_facts(found)
+        return
+    rule = found.distrust.rule.model_dump(mode="json", exclude_none=True)
+    facts = {**found.distrust.model_dump(), "rule": _in_words(rule), "runs": " ".join(found.runs)}
+    command.show_facts(facts)
     hidden = [{"agent_id": agent, "memory_id": memory_id} for agent, ids in found.memories.items() for memory_id in ids]
     command.show_rows(hidden, "agent_id", "memory_id")
 
 
-@app.command("reach")
-def reach(command: JsonCommand, distrust_id: IdArgument) -> None:
-    """Find again what came of a source, where the first time was cut off."""
-    _show(command, command.run(lambda service: service.distrusts.reach(distrust_id)))
+@app.command("complete")
+def complete(command: JsonCommand, distrust_id: IdArgument) -> None:
+    """Find again all that came of a source, where the first time was cut off: completed_at is empty."""
+    _show(command, command.run(lambda service: service.distrusts.complete(distrust_id)))
 
 
 @app.command("lift")
@@ -103,8 +110,11 @@ def lift(command: JsonCommand, distrust_id: IdArgument, by: By, reason: Why) -> 
 
 def _shown(distrust: Distrust) -> dict[str, object]:
     shown = DistrustView.of(distrust).model_dump()
-    rule = distrust.rule.model_dump(mode="json", exclude_none=True)
-    return {**shown, "rule": " ".join(f"{name}={value}" for name, value in rule.items())}
+    return {**shown, "rule": _in_words(distrust.rule.model_dump(mode="json", exclude_none=True))}
+
+
+def _in_words(rule: Mapping[str, object]) -> str:
+    return " ".join(f"{name}={value}" for name, value in rule.items())
 
 
 def _show(command: JsonCommand, distrust: Distrust) -> None:

@@ -12,7 +12,10 @@ from support.ledger_records import COMPANY
 from support.store_items import item
 
 import ops.http.context
+from memcore.backends.mem0.hiding import HidingBackend
+from memcore.errors import MemoryConnectionError
 from memcore.ledger.access.keys import Verb
+from memcore.ledger.runs import NewRun
 from memcore.models.distrust import DistrustRule
 
 SAID = {"reason": "its site was taken over", "confirm": True}
@@ -74,7 +77,7 @@ async def test_unknown_ids_are_not_found_and_those_of_another_company_neither(wo
             place = f"/v1/distrusts/{name}"
             for answer in (
                 await client.get(place),
-                await client.post(f"{place}/reach"),
+                await client.post(f"{place}/complete"),
                 await client.post(f"{place}/lift", json=SAID),
             ):
                 assert answer.status_code in {400, 404, 422}, (name, answer.text)
@@ -106,7 +109,7 @@ async def _all_calls(client: httpx.AsyncClient, distrust: str) -> list[httpx.Res
         await client.post("/v1/distrusts", json={**rule, **SAID}),
         await client.get("/v1/distrusts"),
         await client.get(place),
-        await client.post(f"{place}/reach"),
+        await client.post(f"{place}/complete"),
         await client.post(f"{place}/lift", json=SAID),
     ]
 
@@ -119,7 +122,7 @@ async def test_what_is_asked_twice_is_done_once(world: ErasureWorld, monkeypatch
         assert answer.status_code == 201, answer.text
         added = answer.json()
         place = f"/v1/distrusts/{added['distrust_id']}"
-        again = await client.post(f"{place}/reach")
+        again = await client.post(f"{place}/complete")
         assert again.status_code == 200
         assert again.json()["lifted_at"] is None
         first = (await client.post(f"{place}/lift", json=SAID)).json()
@@ -128,8 +131,55 @@ async def test_what_is_asked_twice_is_done_once(world: ErasureWorld, monkeypatch
         assert second.json() == first
         assert first["lifted_at"]
         # One that was lifted is found again by nobody.
-        reached = await client.post(f"{place}/reach")
+        reached = await client.post(f"{place}/complete")
         assert reached.json() == first
         assert (await client.get(f"/v1/agents/{AGENT}/memories:count")).json()["count"] == 1
     actions = [line.action for line in world.ledger.audit.page(COMPANY, limit=50)]
     assert actions.count("trust") == actions.count("distrust") == 1
+
+
+async def test_it_is_in_force_and_named_where_the_store_is_away(
+    world: ErasureWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.ingestor().write([item("a note", agent_id=AGENT, sent_at=world.clock())])
+    monkeypatch.setattr(ops.http.context, "create_configured_embedder", lambda *_: HashingEmbedder())
+    async with http_api(world.settings) as api, api.client(api.key()) as client:
+        scan = HidingBackend.scan
+
+        async def away(*_: object, **__: object) -> None:
+            raise MemoryConnectionError("the store does not answer")
+
+        monkeypatch.setattr(HidingBackend, "scan", away)
+        answer = await client.post("/v1/distrusts", json={"channel": "agent", **SAID})
+        assert (answer.status_code, answer.json()["completed_at"]) == (201, None)
+        monkeypatch.setattr(HidingBackend, "scan", scan)
+        assert (await client.get(f"/v1/agents/{AGENT}/memories")).json()["memories"] == []
+        done = await client.post(f"/v1/distrusts/{answer.json()['distrust_id']}/complete")
+        assert done.json()["completed_at"]
+
+
+async def test_it_is_lifted_once_what_brings_memories_back_has_ended(world: ErasureWorld) -> None:
+    distrust = world.ledger.distrusts.add(COMPANY, DistrustRule(source="s"), WORD).distrust_id
+    new = NewRun(
+        run_id="r-1",
+        company=COMPANY,
+        agent_id=AGENT,
+        kind="restore",
+        origin="manual",
+        planned_at=world.clock(),
+        scope_id=distrust,
+    )
+    world.ledger.runs.create(new)
+    async with http_api(world.settings) as api, api.client(api.key()) as client:
+        refused = await client.post(f"/v1/distrusts/{distrust}/lift", json=SAID)
+        assert refused.status_code == 409
+        assert "r-1" in refused.text
+        assert (await client.get(f"/v1/distrusts/{distrust}")).json()["runs"] == ["r-1"]
+    assert world.ledger.distrusts.get(COMPANY, distrust).lifted_at is None
+
+
+async def test_a_memory_that_nobody_knows_is_in_no_plan(world: ErasureWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ops.http.context, "create_configured_embedder", lambda *_: HashingEmbedder())
+    async with http_api(world.settings) as api, api.client(api.key()) as client:
+        rule = {"agent_id": AGENT, "memory_id": "00000000-0000-0000-0000-000000000001"}
+        assert (await client.post("/v1/distrusts:plan", json=rule)).json() == {"agents": []}

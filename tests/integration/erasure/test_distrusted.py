@@ -135,7 +135,7 @@ async def _hidden_and_shown(about: dict[str, Readers], world: ErasureWorld, rule
     assert before[TRUE] == before[FALSE]
     assert len(before[FALSE]) >= _SHOWING
     plan = await client.post("/v1/distrusts:plan", json=rule)
-    assert plan.json() == {"agents": [{"agent_id": AGENT, "memories": 6, "in_store": 6, "returning": 0}]}, plan.text
+    assert plan.json() == {"agents": [{"agent_id": AGENT, "memories": 6, "in_store": 6, "brought_back": 0}]}, plan.text
     said = {"reason": "its site was taken over", "confirm": True}
     added = await client.post("/v1/distrusts", json={**rule, **said})
     assert added.status_code == _CREATED, added.text
@@ -143,7 +143,7 @@ async def _hidden_and_shown(about: dict[str, Readers], world: ErasureWorld, rule
     place = f"/v1/distrusts/{added.json()['distrust_id']}"
     listed = (await client.get(place)).json()
     assert len(listed["memories"][AGENT]) == 6
-    assert listed["distrust"]["reached_at"]
+    assert listed["distrust"]["completed_at"]
     lifted = await client.post(f"{place}/lift", json=said)
     assert lifted.json()["lifted_at"], lifted.text
     assert await _shown(about, world) == before

@@ -38,7 +38,7 @@ def test_another_process_sees_it_with_its_next_read(ledger: Ledger, other: Ledge
 
     ledger.distrusts.reach(COMPANY, added.distrust_id, "ada", [MERGED.id])
     assert other.hidden.of(COMPANY).hides_memory(MERGED)
-    ledger.distrusts.close_reach(COMPANY, added.distrust_id)
+    ledger.distrusts.complete(COMPANY, added.distrust_id)
     assert other.hidden.of(COMPANY).hides_memory(MERGED)
 
     # What is found later, by a worker's run or a second look, is too.
@@ -47,7 +47,7 @@ def test_another_process_sees_it_with_its_next_read(ledger: Ledger, other: Ledge
     clock.now += timedelta(seconds=1)
     ledger.distrusts.reach(COMPANY, added.distrust_id, "ada", [MERGED.id, late.id])
     assert other.hidden.of(COMPANY).hides_memory(late)
-    assert ledger.distrusts.get(COMPANY, added.distrust_id).reached_at == clock.now
+    assert ledger.distrusts.get(COMPANY, added.distrust_id).completed_at == clock.now
 
     ledger.distrusts.lift(COMPANY, added.distrust_id, WORD)
     assert not any(map(other.hidden.of(COMPANY).hides_memory, (SCRAPED, MERGED, late)))
@@ -56,7 +56,7 @@ def test_another_process_sees_it_with_its_next_read(ledger: Ledger, other: Ledge
 def test_it_is_never_closed_before_all_was_found(ledger: Ledger) -> None:
     added = ledger.distrusts.add(COMPANY, SCRAPER, WORD)
     ledger.distrusts.reach(COMPANY, added.distrust_id, "ada", [MERGED.id])
-    assert ledger.distrusts.get(COMPANY, added.distrust_id).reached_at is None
+    assert ledger.distrusts.get(COMPANY, added.distrust_id).completed_at is None
 
 
 def test_the_same_rule_asked_for_again_is_one_distrust(ledger: Ledger) -> None:

@@ -29,8 +29,8 @@ from memcore.errors import MemoryInputError, MemoryStoreError
 from memcore.jobs import Done, Skipped
 from memcore.ledger.access.distrusts import Distrust
 from memcore.ledger.consolidation_groups import GroupState
+from memcore.ledger.erasure.reach import reach_of
 from memcore.ledger.organization.audit import Confirmation
-from memcore.ledger.reach import reach_of
 from memcore.ledger.runs import Run
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.proposals import shown_groups

@@ -190,6 +190,8 @@ async def test_without_the_triple_no_destructive_tool_does_anything(
         "approval_id": approval.approval_id,
         "job_ids": ["j1"],
         "checkpoint_id": "c1",
+        "distrust_id": "d1",
+        "source": "crawler",
     }
     tried = 0
     for tool in await session.list_tools():
@@ -200,7 +202,7 @@ async def test_without_the_triple_no_destructive_tool_does_anything(
         assert (refused["domain_code"], refused["field"]) == ("invalid", refused["field"])
         assert refused["field"] in {"confirm", "reason"}
         tried += 1
-    assert tried == 9
+    assert tried == 11
     assert ledger.runs.get(COMPANY, run.run_id) == run
     assert (await service.approvals.get(approval.approval_id)).state == "pending"
     assert noted(ledger) == []

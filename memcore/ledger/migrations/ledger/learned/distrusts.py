@@ -19,7 +19,7 @@ def upgrade() -> None:
         sa.Column("rule", _JSON, nullable=False),
         *(sa.Column(name, sa.String, nullable=False) for name in ("reason", "by")),
         sa.Column("at", moment, nullable=False),
-        *(sa.Column(name, moment) for name in ("reached_at", "lifted_at")),
+        *(sa.Column(name, moment) for name in ("completed_at", "lifted_at")),
         sa.Column("lifted_by", sa.String),
     )
     op.create_table(

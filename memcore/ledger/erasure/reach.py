@@ -27,10 +27,10 @@ def reach_of(ledger: Ledger, company: str, agent_id: str, rule: DistrustRule, *,
     """Return what came of a source in an agent through any number of merges.
 
     ``stored`` are memories in the store that the rule takes. What has left the store is known while journal or archive
-    hold it; of what was made of it, the ids stay known for ever. Raises MemoryConnectionError.
+    hold it; what was made of it, as long as the journal knows who went into what. Raises MemoryConnectionError.
     """
     found = {each.entry.id for each in ledger.lineage.held(company, agent_id) if rule.takes(each.entry)} | {*stored}
-    if rule.memory_id is not None:
+    if rule.memory_id is not None and ledger.lineage.moves(company, agent_id, [rule.memory_id]):
         found.add(rule.memory_id)
     derivations = ledger.lineage.derivations(company, agent_id)
     # A new text is its writer's own, whose origin says so; another rule may know the old one alone.

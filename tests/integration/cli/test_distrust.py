@@ -1,0 +1,36 @@
+"""``memtend distrust`` beside a running stack."""
+
+from support.command_line import CommandLine
+from support.memories import new_agent
+
+SURE = ("--by", "grace", "--reason", "its site was taken over")
+
+
+def test_a_source_is_distrusted_shown_and_trusted_again(memtend: CommandLine) -> None:
+    agent = new_agent()
+    memtend.ok("store", agent, "the vault opens at dawn", "--source", "crawler")
+    memtend.ok("store", agent, "the canteen opens at noon")
+    rule = ("--agent", agent, "--source", "crawler")
+    (planned,) = memtend.ok("distrust", "plan", *rule, "--json").value
+    assert planned == {"agent_id": agent, "memories": 1, "in_store": 1, "brought_back": 0}
+    added = memtend.ok("distrust", "add", *rule, *SURE, "--json").value
+    assert added["completed_at"]
+    texts = [each["text"] for each in memtend.ok("list", agent, "--json").value["memories"]]
+    assert texts == ["the canteen opens at noon"]
+    assert "vault" not in memtend("search", agent, "when does the vault open?").out
+    shown = memtend.ok("distrust", "show", added["distrust_id"], "--json").value
+    assert len(shown["memories"][agent]) == 1
+    assert "source=crawler" in memtend.ok("distrust", "show", added["distrust_id"]).out
+    memtend.ok("distrust", "lift", added["distrust_id"], *SURE)
+    assert len(memtend.ok("list", agent, "--json").value["memories"]) == 2
+    (listed,) = [
+        each for each in memtend.ok("distrust", "list", "--json").value if each["distrust_id"] == added["distrust_id"]
+    ]
+    assert listed["lifted_at"]
+
+
+def test_a_rule_that_says_nothing_is_refused(memtend: CommandLine) -> None:
+    refused = memtend("distrust", "add", *SURE)
+    assert refused.code == 2
+    assert "principal" in refused.err
+    assert "since" in memtend("distrust", "plan", "--source", "s", "--since", "yesterday").err
