@@ -75,7 +75,8 @@ class Reconciled:
     def beside(self, facts: Sequence[Fact], rules: Sequence[ProfileRule]) -> "Reconciled":
         """Return it with facts and rules that are written, too, and were compared with none."""
         commit = replace(self.commit, facts=(*self.commit.facts, *facts), rules=(*self.commit.rules, *rules))
-        written: dict[str, Fate] = {id_of(each): "written" for each in (*facts, *rules)}
+        every: tuple[Fact | ProfileRule, ...] = (*facts, *rules)
+        written: dict[str, Fate] = {id_of(each): "written" for each in every}
         counts = Counter(self.counts) + Counter(writes=len(written))
         return Reconciled(commit=commit, fates={**self.fates, **written}, counts={**self.counts, **counts})
 

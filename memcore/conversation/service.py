@@ -138,8 +138,9 @@ async def reconciled(
         likeness=Likeness(vectors),
         authorities=authorities,
     )
-    apart = Candidates(*([each for each in kind if not is_trusted(each)] for kind in given))
-    return (found.beside(apart.facts, apart.rules) if any(apart) else found), expected
+    facts = [each for each in given.facts if not is_trusted(each)]
+    rules = [each for each in given.rules if not is_trusted(each)]
+    return (found.beside(facts, rules) if facts or rules else found), expected
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Distrust: a source is not trusted any more; all that ever came of it is hidden, and can be trusted again."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field
@@ -197,7 +197,7 @@ class DistrustOperations(CompanyPart):
 
     async def _reached(self, rule: DistrustRule) -> AsyncIterator[tuple[str, frozenset[str], Reach]]:
         """Yield what came of a source in each agent that has something of it, with what is in the store."""
-        agents = [rule.agent_id] if rule.agent_id is not None else await self._agents()
+        agents = await self._agents() if rule.agent_id is None else (rule.agent_id,)
         backend = await self._resources.backend()
         for agent_id in agents:
             where = Where(
@@ -214,7 +214,7 @@ class DistrustOperations(CompanyPart):
             if reach.memory_ids:
                 yield agent_id, frozenset(stored), reach
 
-    async def _agents(self) -> "list[str]":
+    async def _agents(self) -> Sequence[str]:
         found: list[str] = []
         while page := await self._ask(self._ledger.agents.list, after=found[-1] if found else None):
             found += [each.agent_id for each in page]

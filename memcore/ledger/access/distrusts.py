@@ -73,7 +73,10 @@ class Distrusts(Records[Distrust]):
     _page_size = MAX_PAGE
 
     def add(self, company: str, rule: DistrustRule, confirmation: Confirmation) -> Distrust:
-        """Distrust from now on, with its line of the audit, and return it."""
+        """Distrust from now on, with its line of the audit, and return it; the one in force where the rule is the same.
+
+        Whoever asks again after an error does not make a second one, which would hide on after the first is lifted.
+        """
         row: Row = {
             "company": checked_key("company", company),
             "distrust_id": ids.new_id(),
@@ -82,10 +85,13 @@ class Distrusts(Records[Distrust]):
             "by": confirmation.actor,
             "at": self._clock(),
         }
+        same = next((each for each in self.in_force(row["company"]) if each.rule == rule), None)
+        distrust_id = row["distrust_id"] if same is None else same.distrust_id
         with self._database.write() as connection:
-            insert_one(connection, distrusts, row)
-            audit.append(connection, company, confirmation.note("distrust", row["distrust_id"]), at=row["at"])
-        return self._record(row)
+            if same is None:
+                insert_one(connection, distrusts, row)
+            audit.append(connection, company, confirmation.note("distrust", distrust_id), at=row["at"])
+        return self._record(row) if same is None else same
 
     def find(self, company: str, distrust_id: str) -> Distrust | None:
         """Return one; None where the company has none with this id."""

@@ -1,7 +1,7 @@
 """``make bench-distrust``: a tool is taken back out of a fleet's memory, after thirty days of merges.
 
 Three writers use each agent's memory: its engine, a tool that is trusted, and a tool that is taken over. Both tools are
-of one authority, so days merge what they say. A twin of each agent has the same memories without the third writer. Then
+of one authority, so days merge what they say. A control of each agent has the same memories without the third writer. Then
 the third is distrusted over HTTP, in a running stack, and every door is asked for what it said.
 """
 
@@ -73,11 +73,13 @@ def said(agent: int, place: int) -> tuple[str, str]:
     raise AssertionError(share)
 
 
-def records(agent: int, places: Iterable[int], *, day: datetime, is_twin: bool) -> Iterator[tuple[str, ImportRecord]]:
+def records(
+    agent: int, places: Iterable[int], *, day: datetime, is_control: bool
+) -> Iterator[tuple[str, ImportRecord]]:
     """Yield what is said on a day, with its writer."""
     for place in places:
         writer, code = said(agent, place)
-        if is_twin and writer == "scraper":
+        if is_control and writer == "scraper":
             continue
         text = (
             f"Station {code} reports that it was {_WEATHER[place % len(_WEATHER)]} for {place % 9 + 1} hours. {_REST}"
@@ -86,32 +88,35 @@ def records(agent: int, places: Iterable[int], *, day: datetime, is_twin: bool) 
         yield (
             writer,
             ImportRecord(
-                agent_id=named(agent, is_twin=is_twin), category=MemoryCategory.EPISODIC, content=text, created_at=made
+                agent_id=named(agent, is_control=is_control),
+                category=MemoryCategory.EPISODIC,
+                content=text,
+                created_at=made,
             ),
         )
 
 
-def named(agent: int, *, is_twin: bool) -> str:
-    """Return the id of an agent, or of its twin."""
-    return f"{'twin' if is_twin else 'agent'}-{agent:03}"
+def named(agent: int, *, is_control: bool) -> str:
+    """Return the id of an agent, or of its control."""
+    return f"{'control' if is_control else 'agent'}-{agent:03}"
 
 
 def lived(client: MemoryClient, ledger: Ledger, company: str, *, agents: int, memories: int, days: int) -> None:
-    """Let the fleet and its twins remember, and merge, for so many days."""
+    """Let the fleet and its controls remember, and merge, for so many days."""
     begin = datetime.now(UTC) - timedelta(days=days + 1)
     for day in range(days):
         places = range(memories * day // days, memories * (day + 1) // days)
         by: dict[str, list[ImportRecord]] = {writer: [] for writer in SHARES}
         for agent in range(agents):
-            for is_twin in (False, True):
-                for writer, record in records(agent, places, day=begin + timedelta(days=day), is_twin=is_twin):
+            for is_control in (False, True):
+                for writer, record in records(agent, places, day=begin + timedelta(days=day), is_control=is_control):
                     by[writer].append(record)
         jobs: list[str] = []
         for writer, some in by.items():
             with writing_as(WRITERS[writer]):
                 jobs += client.import_many(some).job_ids
         list(client.wait(jobs, timeout_seconds=600))
-        every = [named(agent, is_twin=is_twin) for agent in range(agents) for is_twin in (False, True)]
+        every = [named(agent, is_control=is_control) for agent in range(agents) for is_control in (False, True)]
         runs = [client.maintain_now(each, allow_large=True).job_id for each in every]
         settled(ledger, company, runs)
         sys.stdout.write(f"\rday {day + 1} of {days}")
@@ -189,7 +194,7 @@ async def measured(stack: StackAddress, ledger: Ledger, *, agents: int, memories
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=600) as client:
         doors = Doors(client)
-        names = [named(agent, is_twin=False) for agent in range(agents)]
+        names = [named(agent, is_control=False) for agent in range(agents)]
         before = {each: await doors.texts(each) for each in names}
         every = {said(agent, place) for agent in range(agents) for place in range(memories)}
         scraped = sorted(code for writer, code in every if writer == "scraper")
@@ -215,17 +220,17 @@ async def measured(stack: StackAddress, ledger: Ledger, *, agents: int, memories
         whole_after = time.monotonic() - began
 
         after = {each: await doors.texts(each) for each in names}
-        twins = {each: await doors.texts(each.replace("agent", "twin")) for each in names}
+        controls = {each: await doors.texts(each.replace("agent", "control")) for each in names}
         listed = codes_in(text for texts in after.values() for text in texts)
         shown = {code for code in scraped if code in listed}
         for code in scraped:
             if code in await doors.asked(f"agent-{int(code[1:4]):03}", code):
                 shown.add(code)
-        lost = {code for each in names for code in codes_in(twins[each]) - codes_in(after[each])}
-        clean = sum(len(codes_in(texts)) for texts in twins.values())
+        lost = {code for each in names for code in codes_in(controls[each]) - codes_in(after[each])}
+        clean = sum(len(codes_in(texts)) for texts in controls.values())
         say(f"hidden after {hidden_after:.1f} s, all brought back after {whole_after:.1f} s; target {TARGET:.0f}")
         say(f"of the tool shown by any door: {len(shown)} of {len(scraped)}; target 0")
-        say(f"of the others' missing beside the twins: {len(lost)} of {clean}; target 0")
+        say(f"of the others' missing beside the controls: {len(lost)} of {clean}; target 0")
         say(f"ids in the report: {sum(map(len, detail['memories'].values()))}")
 
         (await client.post(f"{place}/lift", json={"reason": "cleaned", "confirm": True})).raise_for_status()

@@ -41,6 +41,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"source": "s", "suorce": "s"}, "suorce"),
 ]
 
+#: What confirms nothing.
+UNSAID: list[dict[str, Any]] = [
+    {},
+    {"confirm": True},
+    {"reason": "why"},
+    {"reason": "why", "confirm": False},
+    {"reason": " ", "confirm": True},
+]
+
 
 async def test_what_names_nothing_is_refused_by_the_field(world: ErasureWorld) -> None:
     async with http_api(world.settings) as api, api.client(api.key()) as client:
@@ -53,14 +62,8 @@ async def test_what_names_nothing_is_refused_by_the_field(world: ErasureWorld) -
         for place in ("/v1/distrusts:plan", "/v1/distrusts"):
             answer = await client.post(place, content=half, headers={"content-type": "application/json"})
             assert answer.status_code in {400, 422}, answer.text
-        for said in (
-            {},
-            {"confirm": True},
-            {"reason": "why"},
-            {"reason": "why", "confirm": False},
-            {"reason": " ", "confirm": True},
-        ):
-            answer = await client.post("/v1/distrusts", json={"source": "s", **said})
+        for unsaid in UNSAID:
+            answer = await client.post("/v1/distrusts", json={"source": "s", **unsaid})
             assert answer.status_code in {400, 422}, answer.text
         assert world.ledger.distrusts.list(COMPANY) == ()
         for limit in (0, 201, "many"):

@@ -8,10 +8,11 @@ import pytest
 from support.erasure_world import WORD, ErasureWorld
 from support.frozen_parts import AGENT
 from support.ledger_records import COMPANY
-from support.memories import record
+from support.memories import copied, record
 from support.readers import reading
 from support.store_items import item
 
+from memcore.backends.deletion import Deletion
 from memcore.backends.mem0.backend import Mem0Backend
 from memcore.errors import MemoryRefusedError
 from memcore.jobs import StoreItem
@@ -20,7 +21,7 @@ from memcore.models.archival import ArchivalMode
 from memcore.models.distrust import DistrustRule
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.models.origin import OWN, Channel, Origin, Writer, writing_as
-from memcore.records import ORIGIN_KEY
+from memcore.records import ORIGIN_KEY, Where
 
 SCRAPED = Origin(channels=(Channel.TOOL,), principals=("scraper",))
 QUESTION = "at how many messages does the payment queue page"
@@ -272,3 +273,42 @@ async def test_a_plan_counts_what_another_distrust_hides(world: ErasureWorld, mo
         assert [each.in_store for each in wanted.agents] == [3]
         world.ledger.distrusts.add(COMPANY, RULES[0], WORD)
         assert await distrusts.plan(RULES[2]) == wanted
+
+
+@pytest.mark.parametrize("rule", [*RULES, None])
+async def test_what_has_left_the_store_is_hidden_by_every_rule(
+    world: ErasureWorld, monkeypatch: pytest.MonkeyPatch, rule: DistrustRule | None
+) -> None:
+    """Its archived text and its copy in the index, and the text that the journal holds; None names it by its id."""
+    note = item("a note", agent_id=AGENT, sent_at=world.clock())
+    await world.ingestor().write([note, *(scraped(n, world) for n in range(2))])
+    (removed, archived) = (await world.backend.scan(Where(agent_id=AGENT, namespaces=frozenset({"scraped"})))).records
+    changes = Deletion.over(world.ledger, company=COMPANY, clock=world.clock)
+    await changes.delete_many(world.backend, AGENT, [removed.entry.id, archived.entry.id])
+    world.ledger.archive.put(COMPANY, archived, mode=ArchivalMode.EXTRACTIVE, archived_at=world.clock())
+    await world.backend.index_archived(AGENT, [copied(archived, note.id)])
+    async with reading(world, monkeypatch) as readers:
+        service = await readers.service()
+        backend, memories = await service.resources.backend(), service.memories
+        assert isinstance(backend, Mem0Backend)
+
+        async def shown() -> dict[str, list[str]]:
+            lists = await backend.retrieve_rankings(AGENT, MemoryQuery(text=QUESTION), include_archived=True)
+            traces = [await memories.why(each.entry.id, agent_id=AGENT, with_text=True) for each in (removed, archived)]
+            return {
+                "zoom": [hit.entry.content for hit in lists.archived_sparse],
+                "copies": [each.record.entry.content for each in await backend.indexed_archived(AGENT)],
+                "archive": [each.text for each in await service.archive.search(AGENT, MemoryQuery())],
+                "why": [each.memory.text for each in traces if each.memory.text is not None],
+                "history": [
+                    version.content
+                    for version in await memories.history(AGENT, removed.entry.id)
+                    if version.content is not None
+                ],
+            }
+
+        assert all((await shown()).values())
+        named = [DistrustRule(agent_id=AGENT, memory_id=each.entry.id) for each in (removed, archived)]
+        for each in named if rule is None else [rule]:
+            await service.distrusts.distrust(each, confirmation=WORD)
+        assert not any((await shown()).values())

@@ -59,6 +59,20 @@ def test_it_is_never_closed_before_all_was_found(ledger: Ledger) -> None:
     assert ledger.distrusts.get(COMPANY, added.distrust_id).completed_at is None
 
 
+def test_the_same_rule_asked_for_again_is_one_distrust(ledger: Ledger) -> None:
+    added = ledger.distrusts.add(COMPANY, SCRAPER, WORD)
+    again = Confirmation(actor="heidi", confirm=True, reason="the store was away")
+    assert ledger.distrusts.add(COMPANY, SCRAPER, again) == added
+    assert ledger.distrusts.add(COMPANY, DistrustRule(principal="scraper", agent_id="ada"), WORD) != added
+    assert ledger.distrusts.add("globex", SCRAPER, WORD).distrust_id != added.distrust_id
+    lines = ledger.audit.page(COMPANY, limit=50)
+    asked = sorted(each.actor for each in lines if each.subject == added.distrust_id)
+    assert asked == ["person:grace", "person:heidi"]
+    ledger.distrusts.lift(COMPANY, added.distrust_id, WORD)
+    assert not ledger.distrusts.add(COMPANY, SCRAPER, WORD).lifted_at
+    assert len(ledger.distrusts.list(COMPANY)) == 3
+
+
 def test_one_company_hides_nothing_of_another(ledger: Ledger, other: Ledger) -> None:
     added = ledger.distrusts.add("globex", SCRAPER, WORD)
     ledger.distrusts.reach("globex", added.distrust_id, "ada", [MERGED.id])
