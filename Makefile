@@ -35,7 +35,7 @@ IMAGE_PYTHON ?= python3.12
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: audit chart dist hashes sbom help setup demo demo-finetune pictures up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-finetune bench-growth bench-judgement bench-llm bench-nights bench-origins bench-retrieval chaos clean measure test-finetune
+.PHONY: audit chart dist hashes sbom help setup demo demo-finetune pictures up test test-fast test-thorough lint format types docs docs-serve reference bench bench-consolidation bench-distrust bench-finetune bench-growth bench-judgement bench-llm bench-nights bench-origins bench-retrieval chaos clean measure test-finetune
 
 help:  ## Show this list.
 	@echo "memtend: make TARGET"
@@ -126,6 +126,9 @@ bench-llm: build/llm/.installed  ## Measure what small local models keep of what
 
 bench-nights: $(VENV)/.dev  ## Measure what thirty nights leave of what an agent knows, for every strategy (LoCoMo, too).
 	$(BIN)/python tests/benchmarks/nights/run.py
+
+bench-distrust: $(VENV)/.dev  ## Take a tool back out of a fleet's memory, after thirty days of merges, and look for it at every door.
+	$(BIN)/python tests/benchmarks/distrust/run.py
 
 bench-origins: $(VENV)/.dev  ## Measure whether twelve ways to launder a tool's text raise it, over thirty days.
 	$(BIN)/python tests/benchmarks/origins/run.py

@@ -1,8 +1,8 @@
 """``make bench-distrust``: a tool is taken back out of a fleet's memory, after thirty days of merges.
 
 Three writers use each agent's memory: its engine, a tool that is trusted, and a tool that is taken over. Both tools are
-of one authority, so days merge what they say. A control of each agent has the same memories without the third writer. Then
-the third is distrusted over HTTP, in a running stack, and every door is asked for what it said.
+of one authority, so days merge what they say. A control of each agent has the same memories without the third writer.
+Then the third is distrusted over HTTP, in a running stack, and every door is asked for what it said.
 """
 
 import argparse
