@@ -24,7 +24,7 @@ async def _restore_clean(store: JournaledStore, ledger: Ledger, distrust: Distru
     stopped: what is back is not gone any more.
     """
     run, journal = store.run, ledger.journal
-    if distrust.lifted_at is not None:
+    if distrust.lifted_at is not None:  # a person was faster
         return "it is trusted again"
     reach = reach_of(ledger, run.company, run.agent_id, distrust.rule)
     ledger.distrusts.reach(run.company, distrust.distrust_id, run.agent_id, reach.memory_ids)

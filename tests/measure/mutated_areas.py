@@ -24,6 +24,11 @@ TESTS = {
         "tests/contract/shared/test_sharing.py", f"{LEDGER}/test_runs.py",
         f"{LEDGER}/test_companies.py", f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py",
     ),
+    "distrust": (
+        "tests/unit/models", f"{MAINTENANCE}/test_distrust.py", f"{LEDGER}/test_distrusts.py",
+        "tests/integration/erasure/test_distrusted.py", "tests/integration/erasure/test_distrust_doors.py",
+        "tests/integration/erasure/test_distrusted_crowds.py",
+    ),
     "undo": (
         f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py", f"{MAINTENANCE}/test_undo_later.py",
         f"{MAINTENANCE}/test_deleting.py", f"{MAINTENANCE}/test_crashes.py",

@@ -65,10 +65,8 @@ class Hidden(Frozen):
 
     def distrusts_memory(self, entry: MemoryEntry) -> bool:
         """Return whether a memory is distrusted, or came of what is."""
-        return (
-            entry.id in self.distrusted.get(entry.agent_id, ())
-            or self.distrusts_origin(entry.agent_id, entry.origin)
-            or any(each.rule.takes(entry) for each in self.distrusts)
+        return entry.id in self.distrusted.get(entry.agent_id, ()) or any(
+            each.rule.takes(entry) for each in self.distrusts
         )
 
     def distrusts_origin(self, agent_id: str, origin: Origin | None) -> bool:
