@@ -51,8 +51,6 @@ MUTANTS: tuple[Mutant, ...] = (
         ("if opened.hidden is None or shows_all():", "if True:"),
         ("and self.source in {None, entry.metadata.source}", ""),
         ("and self.session_id in {None, entry.session_id}", ""),
-        ("and self.memory_id in {None, entry.id}", ""),
-        ("and (self.until is None or entry.created_at < self.until)", ""),
         ("and (self.since is None or entry.created_at >= self.since)", ""),
         ("self.is_of(entry.agent_id)", "True"),
         ("found |= level", "pass"),
@@ -65,11 +63,6 @@ MUTANTS: tuple[Mutant, ...] = (
         ("if distrust.lifted_at is not None:  # a person was faster", "if False:"),
         ("if going_on := [each.run_id for each in runs if each.state in OPEN_STATES]:", "if going_on := []:"),
         ("*_range(Key.CREATED_TS, at_least=rule.since, below=rule.until),", ""),
-        ("*_present(Key.SOURCE, rule.source),", ""),
-        (
-            "is_distrusted = bool(hidden.distrusts) and hidden.distrusts_memory(_record(item).entry)",
-            "is_distrusted = False",
-        ),
         ("overtaken |= stays", "pass"),
     ),
     *_of(

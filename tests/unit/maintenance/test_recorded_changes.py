@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,6 +18,7 @@ from support.memories import DAWN, record
 from support.recorded_answers import RecordedAnswers, UnrecordedError
 
 from memcore.config.maintenance import ConsolidationConfig
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.llm.changes import Verdict
 from memcore.llm.provider import ServerProvider
 from memcore.maintenance.changes import ChangesService
@@ -49,7 +51,7 @@ def said(text: str, at: datetime) -> MemoryEntry:
 def verdicts(model: Recorded, kind: str) -> Counter[Verdict | None]:
     service = ChangesService(
         cast("Any", None),
-        cast("Any", None),
+        cast("Any", SimpleNamespace(hidden=SimpleNamespace(of=lambda _: Hidden()))),
         ConsolidationConfig.model_validate({"changes": {"enabled": True}}),
         company="acme",
         model=model,
