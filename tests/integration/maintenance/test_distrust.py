@@ -126,8 +126,19 @@ async def test_later_runs_merge_the_clean_memories_without_what_is_distrusted(wo
     for each in made.values():
         assert not hidden.distrusts_memory(each.entry)
         assert reached.isdisjoint(each.lineage.summary_of)
-    assert {uid(n) for n in (42, 45, 48, 51)} <= {*await world.live()}
+    live = {*await world.live()}
+    assert {uid(n) for n in (42, 45, 48, 51)} <= live
     assert run.counts["restored"]
+
+
+async def test_what_is_distrusted_keeps_no_clean_memory_from_being_merged(world: MaintenanceFixture) -> None:
+    world.ledger.distrusts.add(COMPANY, DistrustRule(source="crawler"), WORD)
+    await world.store(
+        by(memory(n, days_old=40), "reader", source="crawler" if n == 5 else "test") for n in range(1, 13)
+    )
+    await world.maintenance_run()
+    (summary,) = await world.summaries()
+    assert {*await world.live()} == {summary.entry.id, uid(5)}
 
 
 async def test_an_attempt_goes_on_where_the_last_one_stopped(
