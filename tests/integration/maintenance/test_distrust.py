@@ -134,7 +134,7 @@ async def test_later_runs_merge_the_clean_memories_without_what_is_distrusted(wo
 async def test_what_is_distrusted_keeps_no_clean_memory_from_being_merged(world: MaintenanceFixture) -> None:
     world.ledger.distrusts.add(COMPANY, DistrustRule(source="crawler"), WORD)
     await world.store(
-        by(memory(n, days_old=40), "reader", source="crawler" if n == 5 else "test") for n in range(1, 13)
+        by(memory(n, days_old=40), "reader", source="crawler" if n == 5 else "test") for n in range(1, 12)
     )
     await world.maintenance_run()
     (summary,) = await world.summaries()
