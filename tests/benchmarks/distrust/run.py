@@ -8,11 +8,14 @@ Then the third is distrusted over HTTP, in a running stack, and every door is as
 import argparse
 import asyncio
 import json
+import os
+import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -186,7 +189,16 @@ def codes_in(texts: Iterable[str]) -> set[str]:
     return {word for word in words if len(word) == 11 and word[0] in "ERS" and word[4] == "X" and word[-1] == "Q"}
 
 
-async def measured(stack: StackAddress, ledger: Ledger, *, agents: int, memories: int) -> bool:
+def killed(stack: StackAddress, kills: int) -> None:
+    """Kill the worker that brings memories back, once a second."""
+    for _ in range(kills):
+        if (pid := stack.pid("worker-night")) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(1.0)
+
+
+async def measured(stack: StackAddress, ledger: Ledger, *, agents: int, memories: int, kills: int) -> bool:
     """Distrust, look, lift, look; print what was found, and return whether every line holds."""
     company = stack.settings.company
     token = ledger.api_keys.create(company, name="bench", verbs=["read", "write", "maintain", "admin"]).token
@@ -209,6 +221,8 @@ async def measured(stack: StackAddress, ledger: Ledger, *, agents: int, memories
         expected = sum(each["brought_back"] > 0 for each in planned)
         say(f"to bring back: {sum(each['brought_back'] for each in planned)} memories of {expected} agents")
         began = time.monotonic()
+        killing = threading.Thread(target=killed, args=(stack, kills), daemon=True)
+        killing.start()
         answer = await client.post("/v1/distrusts", json=body)
         answer.raise_for_status()
         hidden_after = time.monotonic() - began
@@ -218,6 +232,7 @@ async def measured(stack: StackAddress, ledger: Ledger, *, agents: int, memories
         wait_until(lambda: len(ledger.runs.restores_of(company, distrust_id)) >= expected, what="runs")
         settled(ledger, company, [each.run_id for each in ledger.runs.restores_of(company, distrust_id)])
         whole_after = time.monotonic() - began
+        killing.join()
 
         after = {each: await doors.texts(each) for each in names}
         controls = {each: await doors.texts(each.replace("agent", "control")) for each in names}
@@ -253,6 +268,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--agents", type=int, default=50)
     parser.add_argument("--memories", type=int, default=400, help="of each agent")
     parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--kills", type=int, default=0, help="times that the worker is killed meanwhile")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="memtend-distrust-") as folder:
         home = Path(folder) / "home"
@@ -265,7 +281,7 @@ def main(argv: Sequence[str]) -> int:
         ):
             size = {"agents": options.agents, "memories": options.memories}
             lived(client, ledger, stack.settings.company, **size, days=options.days)
-            holds = asyncio.run(measured(stack, ledger, **size))
+            holds = asyncio.run(measured(stack, ledger, **size, kills=options.kills))
     return 0 if holds else 1
 
 
