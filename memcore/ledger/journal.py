@@ -375,11 +375,7 @@ def _remaining_moves(newest_first: Sequence[RowMapping], reasons: Collection[str
         first = row
         while first["reverses"] in by_id:
             first = by_id[first["reverses"]]
-        if (
-            first is not row
-            and first["reason"] in reasons
-            and row["booking_id"] not in cancelled
-        ):
+        if first is not row and first["reason"] in reasons and row["booking_id"] not in cancelled:
             cancelled |= {row["booking_id"], row["reverses"]}
     return [row for row in newest_first if row["booking_id"] not in cancelled]
 
