@@ -105,6 +105,7 @@ def verified(text: str, keys: Collection[bytes], kind: type[_Signed]) -> _Signed
 
     Raises MemoryInputError when it was changed or is none; MemoryConfigError when there is no key here.
     """
+    field = "receipt" if kind is ErasureReceipt else "report"
     if not keys:
         raise MemoryConfigError("this ledger has no key yet: no receipt was ever signed here")
     try:
@@ -113,11 +114,11 @@ def verified(text: str, keys: Collection[bytes], kind: type[_Signed]) -> _Signed
         receipt = kind.model_validate(content, extra="ignore")
     except (ValidationError, MemoryInputError):
         what = "receipt of an erasure" if kind is ErasureReceipt else "report of a distrust"
-        raise MemoryInputError("receipt", f"is no {what}") from None
+        raise MemoryInputError(field, f"is no {what}") from None
     if not isinstance(signature, str) or not any(
         hmac.compare_digest(signature, _signature(content, key)) for key in keys
     ):
-        raise MemoryInputError("receipt", "was not signed here, or was changed since")
+        raise MemoryInputError(field, "was not signed here, or was changed since")
     return receipt
 
 

@@ -124,6 +124,9 @@ class Removal:
     is_open: bool
 
 
+#: The deletions, changes and merges that leave a memory as it was, once they are undone.
+_CANCELLED = frozenset({"deleted", "updated", "consolidated"})
+
 #: What an entry and its row have in common, as it is prepared.
 _HEADER = ("booking_id", "run_id", "company", "agent_id", "seq", "reason", "incoming_kind", "reverses")
 
@@ -269,6 +272,19 @@ class Journal(Repository):
                 if row["kind"] == "removed"
             }
 
+    def taken_by(self, ids: Collection[str]) -> Mapping[str, str]:
+        """Return the entry by which each id is gone, where what was undone counts as never done.
+
+        A memory that an archive or a distrust brought back, and an undo took again, is gone by what took it first.
+        """
+        query = moves_with(booking_records.c.kind, bookings)
+        query = query.order_by(bookings.c.prepared_at.desc(), bookings.c.seq.desc())
+        moved: dict[str, list[RowMapping]] = {}
+        for row in self._database.rows_with(query, booking_records.c.memory_id, ids):
+            moved.setdefault(row["memory_id"], []).append(row)
+        left = {memory_id: _remaining_moves(rows, {*_CANCELLED, "restored"}) for memory_id, rows in moved.items()}
+        return {each: rows[0]["booking_id"] for each, rows in left.items() if rows and rows[0]["kind"] == "removed"}
+
     def overtaken(self, booking_id: str, ids: Collection[str], *, not_by: Collection[str]) -> frozenset[str]:
         """Return those of the ids that a later entry moved again, of any run but those named.
 
@@ -351,19 +367,15 @@ def _row_of(connection: Connection, booking_id: str | None) -> RowMapping | None
     return connection.execute(select(bookings).where(bookings.c.booking_id == booking_id)).mappings().one_or_none()
 
 
-def _remaining_moves(newest_first: Sequence[RowMapping]) -> list[RowMapping]:
-    """Return a memory's moves without deletions and merges that were undone, and without those undos."""
+def _remaining_moves(newest_first: Sequence[RowMapping], reasons: Collection[str] = _CANCELLED) -> list[RowMapping]:
+    """Return a memory's moves without those of these reasons that were undone, and without those undos."""
     by_id = {row["booking_id"]: row for row in newest_first}
     cancelled: set[str] = set()
     for row in newest_first:
         first = row
         while first["reverses"] in by_id:
             first = by_id[first["reverses"]]
-        if (
-            first is not row
-            and first["reason"] in {"deleted", "updated", "consolidated"}
-            and row["booking_id"] not in cancelled
-        ):
+        if first is not row and first["reason"] in reasons and row["booking_id"] not in cancelled:
             cancelled |= {row["booking_id"], row["reverses"]}
     return [row for row in newest_first if row["booking_id"] not in cancelled]
 

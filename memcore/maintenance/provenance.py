@@ -21,7 +21,8 @@ from memcore.records import MemoryRecord
 class MemoryState(StrEnum):
     """The state of a memory: in the store, replaced by a summary or its next version, removed by a run, or missing.
 
-    A missing memory is not in the store although no run removed it: something outside of memtend deleted it.
+    A missing memory is not in the store although no run removed it, as something outside of memtend deleted it; or it
+    is hidden: what is distrusted, or is being erased.
     """
 
     LIVE = "live"

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
+from memcore.backends.protocol import MAX_PAGE as READ_PAGE
 from memcore.backends.protocol import pages
 from memcore.erasure.checkpoints import TrainedCheckpoints
 from memcore.erasure.receipt import DistrustReport, signed, verified
@@ -211,6 +212,10 @@ class DistrustOperations(CompanyPart):
             reach = await self._resources.run(
                 reach_of, self._ledger, self._company, agent_id, rule, stored=frozenset(stored)
             )
+            # What merges made of it need not meet the rule itself.
+            made = sorted(reach.memory_ids - stored)
+            for start in range(0, len(made), READ_PAGE):
+                stored |= {each.entry.id for each in await backend.get_many(agent_id, made[start : start + READ_PAGE])}
             if reach.memory_ids:
                 yield agent_id, frozenset(stored), reach
 

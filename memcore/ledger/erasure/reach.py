@@ -47,7 +47,7 @@ def reach_of(ledger: Ledger, company: str, agent_id: str, rule: DistrustRule, *,
 
 def _taken(ledger: Ledger, mixed: Collection[Exchange], clean: Collection[str]) -> dict[str, str]:
     entries = {each.booking_id: each for each in mixed}
-    gone = {old: entries[by] for old, (by, _) in ledger.journal.gone(clean).items() if by in entries}
+    gone = {old: entries[by] for old, by in ledger.journal.taken_by(clean).items() if by in entries}
     # Whoever deleted what they went into meant them, too.
     deleted = {
         booking_id: were_deleted(ledger, frozenset(entries[booking_id].incoming))

@@ -108,7 +108,7 @@ def _label(memory: MemoryTrace) -> Text:
 def _now(memory: MemoryTrace) -> str:
     last = memory.chapters[-1] if memory.chapters else None
     if memory.state is MemoryState.MISSING:
-        return "missing: it is not in the store, and no run removed it"
+        return "missing: no run removed it, and it is not in the store or is hidden (see `memtend distrust list`)"
     if memory.state is MemoryState.LIVE:
         return f"live: {_origin(last)}"
     if last is None:

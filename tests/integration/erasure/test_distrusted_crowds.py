@@ -275,6 +275,22 @@ async def test_a_plan_counts_what_another_distrust_hides(world: ErasureWorld, mo
         assert await distrusts.plan(RULES[2]) == wanted
 
 
+@pytest.mark.parametrize("rule", RULES[2:])
+async def test_a_plan_counts_what_was_made_of_it_in_the_store(
+    world: ErasureWorld, monkeypatch: pytest.MonkeyPatch, rule: DistrustRule
+) -> None:
+    old = scraped(0, world)
+    keyed = old.model_copy(update={"request": old.request.model_copy(update={"key": "limit"})})
+    await world.ingestor().write([keyed])
+    world.clock.now += timedelta(seconds=1)
+    await world.ingestor().write(
+        [item("the queue pages at nine", agent_id=AGENT, sent_at=world.clock(), namespace="scraped", key="limit")]
+    )
+    async with reading(world, monkeypatch) as readers:
+        (found,) = (await (await readers.service()).distrusts.plan(rule)).agents
+        assert (found.memories, found.in_store) == (2, 1)
+
+
 @pytest.mark.parametrize("rule", [*RULES, None])
 async def test_what_has_left_the_store_is_hidden_by_every_rule(
     world: ErasureWorld, monkeypatch: pytest.MonkeyPatch, rule: DistrustRule | None

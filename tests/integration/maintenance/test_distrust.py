@@ -109,6 +109,21 @@ async def test_what_was_merged_with_it_comes_back_as_it_was(world: MaintenanceFi
     await world.undo(run.run_id)
     assert await world.snapshot() == before
 
+    # Distrusted once more, they come back once more.
+    await restored(world, rule)
+    assert {*await world.live()} == {*after}
+    await world.check_balance()
+
+
+async def test_what_an_undo_of_an_undo_merges_again_comes_back(world: MaintenanceFixture) -> None:
+    await world.store(by(memory(n, days_old=40 - n), "scraper" if n == 3 else "reader") for n in range(1, 15))
+    merge = await world.maintenance_run()
+    undo = await world.undo(merge.run_id)
+    await world.undo(undo.run_id)
+    (summary,) = await world.summaries()
+    await restored(world, SCRAPER)
+    assert {*summary.lineage.summary_of} - {uid(3)} <= {*await world.live()}
+
 
 async def test_later_runs_merge_the_clean_memories_without_what_is_distrusted(world: MaintenanceFixture) -> None:
     await merged(world)
