@@ -60,6 +60,9 @@ def plan(command: JsonCommand, options: RuleOptions) -> None:
     """Show what a distrust would hide and bring back, by agent; nothing is written."""
     rule = options.rule()
     found = command.run(lambda service: service.distrusts.plan(rule))
+    if not (found.agents or command.as_json):
+        say("No agent has anything of it.")
+        return
     command.show_rows(found.agents, "agent_id", "memories", "in_store", "brought_back")
 
 

@@ -328,3 +328,20 @@ async def test_what_has_left_the_store_is_hidden_by_every_rule(
         for each in named if rule is None else [rule]:
             await service.distrusts.distrust(each, confirmation=WORD)
         assert not any((await shown()).values())
+
+
+async def test_what_a_source_said_at_other_times_is_still_found(
+    world: ErasureWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = [world.clock.now + timedelta(days=n) for n in range(3)]
+    for n, day in enumerate(days):
+        world.clock.now = day
+        await world.ingestor().write([scraped(n, world)])
+    rule = DistrustRule(principal="scraper", since=days[1], until=days[2])
+    world.ledger.distrusts.add(COMPANY, rule, WORD)
+    async with reading(world, monkeypatch) as readers:
+        service = await readers.service()
+        left = {f"the payment queue does page at so many messages: {n}" for n in (0, 2)}
+        assert _texts(await service.memories.search(AGENT, MemoryQuery(text=QUESTION, limit=5))) == left
+        assert _texts((await service.engine.list(AGENT, limit=5)).entries) == left
+        assert await service.engine.count(AGENT) == len(left)
