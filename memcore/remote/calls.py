@@ -34,6 +34,7 @@ from memcore.models.memory import (
     is_uuid,
     named_ids,
     require_agent_id,
+    require_path_name,
     require_prompt,
     require_text,
 )
@@ -393,11 +394,15 @@ def operation(operation_id: str) -> Call[JobStatus]:
     def read(given: Any) -> JobStatus:
         return known(JobStatus, {**given, "job_id": operation_id})
 
-    return Call(method="GET", path=f"/v1/operations/{quote(operation_id, safe='')}", read=read)
+    return Call(method="GET", path=f"/v1/operations/{_name(operation_id, field='jobs')}", read=read)
 
 
 def _path(agent_id: str, rest: str) -> str:
-    return f"/v1/agents/{quote(require_agent_id(agent_id), safe='')}/{rest}"
+    return f"/v1/agents/{_name(require_agent_id(agent_id), field='agent_id')}/{rest}"
+
+
+def _name(given: str, *, field: str) -> str:
+    return quote(require_path_name(given, field=field), safe="")
 
 
 def _memory_path(agent_id: str, memory_id: str, rest: str = "") -> str | None:

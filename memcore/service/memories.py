@@ -15,7 +15,7 @@ from memcore.ledger.consolidation_groups import BY_HAND, CHANGES, ConsolidationG
 from memcore.ledger.organization.audit import person
 from memcore.maintenance.provenance import MemoryHistory, trace_memory
 from memcore.memories import Memories
-from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, require_agent_id
+from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, require_agent_id, require_path_name
 from memcore.models.memory_changes import ForgetReceipt, ListFields, UpdateFields
 from memcore.models.origin import Authority, Channel
 from memcore.records import MemoryRecord, Where
@@ -253,6 +253,7 @@ class MemoryOperations(CompanyPart):
     async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Publish a text for all agents, and return its id; searches find it at once. Raises MemoryCapabilityError."""
         run, erasures = self._resources.run, self._ledger.erasures
+        require_path_name(agent_id)
         shared, watched = await self._shared(), await run(erasures.watch, self._company, [agent_id])
         try:
             return await shared.publish(agent_id, request)
