@@ -56,6 +56,8 @@ from memcore.models.memory_changes import (
     MemoryPage,
     MemoryVersion,
     UpdateFields,
+    require_changes,
+    require_key,
 )
 from memcore.models.origin import Origin, current_writer
 from memcore.records import (
@@ -177,6 +179,8 @@ class Memories:
         """
         for _ in range(_ATTEMPTS):
             item = build_payload(agent_id, request, company=self.company, sent_at=self.clock(), scope=scope)
+            if only_new:
+                require_key(item.request)
             try:
                 found = await self._put(item, only_new=only_new)
             except MemoryConflictError:
@@ -223,9 +227,8 @@ class Memories:
 
     async def reserve(self, item: StoreItem) -> None:
         """Let a key lead to a memory that is about to be written. Raises MemoryConflictError where it has one."""
-        agent_id, namespace, key = item.agent_id, item.request.namespace, item.request.key
-        if key is None:
-            raise MemoryInputError("key", "is needed for a memory that must be new under it")
+        agent_id, namespace = item.agent_id, item.request.namespace
+        key = require_key(item.request)
         keys = self.ledger.keys
         before = await asyncio.to_thread(keys.of, self.company, agent_id, namespace=namespace, key=key)
 
@@ -261,6 +264,9 @@ class Memories:
         """
         for name in fields.keys() - UpdateFields.__annotations__.keys():
             raise MemoryInputError(name, "is not a field that can be changed")
+        require_agent_id(agent_id)
+        require_text(memory_id, field="memory_id")
+        require_changes(fields, now=self.clock())
         watched = await self._watched(agent_id)
         _refuse_erased(watched, agent_id)
         try:
