@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping,
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
+from memcore.backends.deletion import naming_run
 from memcore.backends.protocol import MAX_PAGE, SharedKnowledgeStore, scanned
 from memcore.backends.succession import current, reinstate, supersede
 from memcore.client.envelopes import Scope
@@ -130,7 +131,8 @@ class MemoryOperations(CompanyPart):
         kept = await self.kept()
         receipt = await kept.forget(agent_id, memory_ids, everything=everything, expected=expected, **filters)
         if receipt.run_id is not None and (by is not None or reason is not None):
-            await self._resources.note(by, "memory.forget", receipt.run_id, reason=reason)
+            with naming_run(receipt.run_id, receipt.forgotten):
+                await self._resources.note(by, "memory.forget", receipt.run_id, reason=reason)
         return receipt
 
     async def kept(self) -> Memories:
