@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from pydantic import TypeAdapter
 
 from memcore import ids
-from memcore.backends.deletion import Deletion, in_part, pause
+from memcore.backends.deletion import Deletion, in_part, naming_run, pause
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import MAX_PAGE, scanned
 from memcore.backends.succession import current
@@ -23,6 +23,7 @@ from memcore.config.policy import Policy
 from memcore.deadline.limits import reading
 from memcore.errors import (
     MemoryConflictError,
+    MemoryError,  # noqa: A004  # the reference fixes the name
     MemoryInputError,
     MemoryNotFoundError,
     MemoryRefusedError,
@@ -56,6 +57,8 @@ from memcore.models.memory_changes import (
     MemoryPage,
     MemoryVersion,
     UpdateFields,
+    require_changes,
+    require_key,
 )
 from memcore.models.origin import Origin, current_writer
 from memcore.records import (
@@ -177,6 +180,8 @@ class Memories:
         """
         for _ in range(_ATTEMPTS):
             item = build_payload(agent_id, request, company=self.company, sent_at=self.clock(), scope=scope)
+            if only_new:
+                require_key(item.request)
             try:
                 found = await self._put(item, only_new=only_new)
             except MemoryConflictError:
@@ -223,9 +228,8 @@ class Memories:
 
     async def reserve(self, item: StoreItem) -> None:
         """Let a key lead to a memory that is about to be written. Raises MemoryConflictError where it has one."""
-        agent_id, namespace, key = item.agent_id, item.request.namespace, item.request.key
-        if key is None:
-            raise MemoryInputError("key", "is needed for a memory that must be new under it")
+        agent_id, namespace = item.agent_id, item.request.namespace
+        key = require_key(item.request)
         keys = self.ledger.keys
         before = await asyncio.to_thread(keys.of, self.company, agent_id, namespace=namespace, key=key)
 
@@ -261,6 +265,9 @@ class Memories:
         """
         for name in fields.keys() - UpdateFields.__annotations__.keys():
             raise MemoryInputError(name, "is not a field that can be changed")
+        require_agent_id(agent_id)
+        require_text(memory_id, field="memory_id")
+        require_changes(fields, now=self.clock())
         watched = await self._watched(agent_id)
         _refuse_erased(watched, agent_id)
         try:
@@ -343,10 +350,18 @@ class Memories:
             going = await self._ids(where)
         # The journal keeps in full what goes.
         watched = await self._watched(agent_id)
+        receipt: ForgetReceipt | None = None
         try:
-            return await self._forgotten(agent_id, going, where, is_expected=expected is not None)
+            receipt = await self._forgotten(agent_id, going, where, is_expected=expected is not None)
         finally:
-            await asyncio.to_thread(self.ledger.erasures.end_write, watched)
+            try:
+                await asyncio.to_thread(self.ledger.erasures.end_write, watched)
+            except MemoryError as error:
+                # Behind an error that one is told: it names the run.
+                if receipt is not None:
+                    in_part(error, receipt.run_id, gone=receipt.forgotten)
+                    raise
+        return receipt
 
     async def _forgotten(
         self, agent_id: str, going: Sequence[str], where: Where | None, *, is_expected: bool
@@ -358,15 +373,17 @@ class Memories:
             run_id, gone = await self._changes.delete_many(self.backend, agent_id, going, run_id=run_id, before=gone)
             if is_expected and going and not gone:
                 break
-            left = [await self._current(agent_id, each) for each in set(going).difference(gone)]
-            going = [record.entry.id for record in left if record is not None]
-            if going and where is not None:
-                going = await self._ids(where.model_copy(update={"ids": frozenset(going)}))
+            with naming_run(run_id, gone):
+                left = [await self._current(agent_id, each) for each in set(going).difference(gone)]
+                going = [record.entry.id for record in left if record is not None]
+                if going and where is not None:
+                    going = await self._ids(where.model_copy(update={"ids": frozenset(going)}))
             if not going:
                 return ForgetReceipt(run_id=run_id, forgotten=gone)
             # Others mark it too, and whoever marks takes the mark of the one before.
             await pause(attempt)
-        raise in_part("memory_id: was changed at the same moment; read it again", run_id, gone)
+        conflict = MemoryConflictError("memory_id: was changed at the same moment; read it again")
+        raise in_part(conflict, run_id, gone=gone)
 
     @reading
     async def history(self, agent_id: str, memory_id: str) -> tuple[MemoryVersion, ...]:

@@ -21,6 +21,7 @@ from memcore.models.memory import (
     MemoryStoreRequest,
     memory_ids,
     require_new_agent_id,
+    require_path_name,
 )
 from memcore.models.origin import current_writer
 from memcore.records import MemoryRecord, Where
@@ -121,7 +122,7 @@ class RecordBackend(BatchBackend):
 
     async def store(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Store one memory and return its id; the same memory again is the same id, stated again."""
-        record = fresh_record(agent_id, request, company=self._company, now=self._clock())
+        record = fresh_record(require_path_name(agent_id), request, company=self._company, now=self._clock())
         await self.store_many([record])
         if record.supersedes:
             await mark_superseded(self, record)

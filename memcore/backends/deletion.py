@@ -8,16 +8,17 @@ does the agent's next run.
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from memcore import ids
 from memcore.backends.protocol import MAX_PAGE, archive_index_of, scanned
 from memcore.clock import Clock, utc_now
 from memcore.config.urls import LedgerUrls
-from memcore.errors import MemoryConflictError
+from memcore.errors import MemoryConflictError, MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.journal import EntryReason, JournalEntry, Removal
 from memcore.ledger.runs import NewRun
 from memcore.models.memory import EARLIEST
@@ -41,6 +42,8 @@ _PAUSE_SECONDS = 0.02
 
 #: Age of an open entry from which its caller counts as dead: a call that lives carries it out within seconds.
 _DEAD_AFTER = timedelta(minutes=1)
+
+Failed = TypeVar("Failed", bound=MemoryError)
 
 #: Makes the next version of a stored memory; None leaves it as it is.
 Change = Callable[[MemoryRecord], MemoryRecord | None]
@@ -123,21 +126,25 @@ class Deletion:
 
         ``run_id`` and ``before`` are what an earlier call returned, where this one goes on with it. The id is None
         where there was nothing to delete. Of several calls at once one is told that it deleted a memory; the others
-        return when it is gone. Raises as ``delete``; what was deleted before stays so.
+        return when it is gone. Raises as ``delete``; what was deleted before stays so, and the error names its run.
         """
-        gone = [*before]
+        gone, begun = [*before], list[str]()
         wanted = list(dict.fromkeys(memory_ids))
         try:
             for start in range(0, len(wanted), MAX_PAGE):
-                for decided in await self._decide(backend, agent_id, wanted[start : start + MAX_PAGE], run_id=run_id):
+                page = wanted[start : start + MAX_PAGE]
+                for decided in await self._decide(backend, agent_id, page, run_id=run_id, begun=begun):
                     await self._execute(backend, agent_id, decided)
                     if decided.reason != "deleted" or decided.is_anothers:
                         continue
                     run_id = decided.run_id
                     gone += decided.outgoing
+                    if run_id in begun:
+                        begun.remove(run_id)
                     await asyncio.to_thread(self._opened().runs.count, run_id, {"removed": len(gone)})
-        except MemoryConflictError as error:
-            raise in_part(str(error), run_id, gone) from error
+        except MemoryError as error:
+            in_part(error, begun[0] if begun else run_id, gone=gone, is_open=bool(begun))
+            raise
         return run_id, tuple(gone)
 
     async def replace(self, backend: "BatchBackend", agent_id: str, memory_id: str, change: Change) -> Changed | None:
@@ -190,8 +197,12 @@ class Deletion:
         change: Change | None = None,
         successor_id: str | None = None,
         run_id: str | None = None,
+        begun: list[str] | None = None,
     ) -> list[_Decided]:
-        """Journal what is to go; return the entries to carry out, those that a dead process left open first."""
+        """Journal what is to go; return the entries to carry out, those that a dead process left open first.
+
+        ``begun`` is given the run whose entry may be in the journal, also where this raises.
+        """
         for attempt in range(1, _CHECKS + 1):
             token = ids.new_id()
             # Before the memories are read: a later removal is seen when the entry is written.
@@ -220,6 +231,7 @@ class Deletion:
                     reason=reason,
                     change=change,
                     run_id=run_id,
+                    begun=[] if begun is None else begun,
                     has_successor=successor_id is not None,
                 )
             except MemoryConflictError:
@@ -256,6 +268,7 @@ class Deletion:
         reason: EntryReason,
         change: Change | None,
         run_id: str | None,
+        begun: list[str],
         has_successor: bool,
     ) -> list[_Decided]:
         left_open = self._left_open(marked, known)
@@ -281,11 +294,17 @@ class Deletion:
             incoming=incoming,
             outgoing=outgoing,
         )
-        ledger.journal.prepare(
-            journal_entry,
-            known=frozenset(each.booking_id for each in known),
-            watched=journal_entry.incoming_ids if has_successor else frozenset(),
-        )
+        # A connection that is lost meanwhile leaves open whether the entry is there.
+        begun[:] = [run_id]
+        try:
+            ledger.journal.prepare(
+                journal_entry,
+                known=frozenset(each.booking_id for each in known),
+                watched=journal_entry.incoming_ids if has_successor else frozenset(),
+            )
+        except MemoryConflictError:
+            begun.clear()
+            raise
         mine = {record.entry.id: record for record in outgoing}
         return [
             *left_open,
@@ -391,9 +410,25 @@ class Deletion:
         )
 
 
-def in_part(why: str, run_id: str | None, gone: Collection[str]) -> MemoryConflictError:
-    """Return a conflict with the run that deleted some memories before it, so that it can be looked up and undone."""
-    return MemoryConflictError(f"{why}; run {run_id} took {len(gone)} before" if gone else why)
+def in_part(error: Failed, run_id: str | None, *, gone: Collection[str], is_open: bool = False) -> Failed:
+    """Let an error name the run that deleted some memories before it, so that it can be looked up and undone.
+
+    Where the run ``is_open``, its journal may have more than was deleted.
+    """
+    if gone or is_open:
+        more = ", and may have begun more, which the same call or the agent's next run ends" if is_open else ""
+        error.args = (f"{error}; run {run_id} took {len(gone)} before{more}", *error.args[1:])
+    return error
+
+
+@contextmanager
+def naming_run(run_id: str | None, gone: Collection[str]) -> Iterator[None]:
+    """Let the errors of what follows a deletion name its run."""
+    try:
+        yield
+    except MemoryError as error:
+        in_part(error, run_id, gone=gone)
+        raise
 
 
 async def pause(attempt: int) -> None:

@@ -71,7 +71,7 @@ from memcore.jobs import (
 from memcore.models.base import naming_fields
 from memcore.models.execution import ExecutionTrace
 from memcore.models.finetune import FineTunePlan
-from memcore.models.memory import AgentId, Key, KnownAgentId, MemoryStoreRequest, require_text
+from memcore.models.memory import Key, KnownAgentId, MemoryStoreRequest, NewAgentId, require_text
 from memcore.models.origin import Origin, current_writer
 from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _COMPANY: TypeAdapter[str] = TypeAdapter(Key)
-_NEW_AGENT: TypeAdapter[str] = TypeAdapter(AgentId)
+_NEW_AGENT: TypeAdapter[str] = TypeAdapter(NewAgentId)
 _KNOWN_AGENT: TypeAdapter[str] = TypeAdapter(KnownAgentId)
 
 #: Longest wait for room in a full queue, in seconds: as long as an engine can let a person wait.

@@ -47,13 +47,13 @@ from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience
 from memcore.models.memory import (
     DETAILED_TAG,
-    AgentId,
     BoundedTime,
     Key,
     MemoryCategory,
     MemoryLevel,
     MemoryMetadata,
     MemoryStoreRequest,
+    NewAgentId,
     experience_refusal,
     is_uuid,
     missing_id,
@@ -76,7 +76,7 @@ UNNAMED = "unnamed"
 _NAME: TypeAdapter[str] = TypeAdapter(Key)
 
 #: The agent whose memory a caller stores.
-_AGENT: TypeAdapter[str] = TypeAdapter(AgentId)
+_AGENT: TypeAdapter[str] = TypeAdapter(NewAgentId)
 
 #: The steps of a model's reasoning.
 _TRACE: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
@@ -111,7 +111,7 @@ class ImportRecord(MemoryStoreRequest):
     added: ClassVar = MemoryStoreRequest.added | {"origin"}
 
     id: Key | None = None
-    agent_id: AgentId
+    agent_id: NewAgentId
     created_at: BoundedTime | None = None
     session_id: Key | None = None
     project_id: Key | None = None
@@ -157,6 +157,12 @@ def checked_scope(given: Scope | Mapping[str, Any] | None) -> Scope:
     return Scope() if given is None else checked(Scope, given, name="scope", prefix="scope")
 
 
+def _new_agent(agent_id: str) -> str:
+    # Not in the jobs themselves: a worker takes what an older engine has sent.
+    with naming_fields(name="agent_id"):
+        return _AGENT.validate_python(agent_id)
+
+
 def build_payload(
     agent_id: str,
     request: MemoryStoreRequest,
@@ -174,9 +180,8 @@ def build_payload(
     """
     origin = current_writer().origin(request.channel) if origin is None else origin
     ends_with = checked_scope(scope).model_dump()
-    with naming_fields(name="agent_id"):
-        # An envelope may hold the canary's memory, too; no caller sends one.
-        agent_id = _AGENT.validate_python(agent_id)
+    # An envelope may hold the canary's memory, too; no caller sends one.
+    agent_id = _new_agent(agent_id)
     with naming_fields():
         item = StoreItem(
             id=UNNAMED,
@@ -263,6 +268,7 @@ def build_trace_payload(
     current_writer().origin(Channel.AGENT)
     ends_with = checked_scope(scope).model_dump(exclude={"task_id"})
     trace = checked(ExecutionTrace, trace, name="trace", prefix="trace")
+    agent_id = _new_agent(agent_id)
     with naming_fields():
         payload = DistillPayload(
             company=company, agent_id=agent_id, trace_id=UNNAMED, trace=trace, sent_at=now, **ends_with
@@ -280,6 +286,7 @@ def build_application_payload(
     """Return the application in its envelope; the same task of the same agent applies a skill once."""
     if not is_uuid(skill_id):
         raise MemoryInputError("skill_id", "must be the id under which the skill or lesson was found: a UUID")
+    agent_id = _new_agent(agent_id)
     with naming_fields():
         cause = Scope(task_id=task_id).task_id or ids.new_id()
         payload = AppliedPayload(
@@ -326,6 +333,7 @@ def build_turn_payload(agent_id: str, *, company: str, now: datetime, **turn: Un
         raise MemoryInputError(missing, "is missing")
     for unknown in turn.keys() - TurnFields.__annotations__.keys():
         raise MemoryInputError(unknown, "is not a field of a turn")
+    agent_id = _new_agent(agent_id)
     at, user_id, name = turn.get("at") or now, turn.get("user_id"), turn.get("turn")
     close = build_close_payload(agent_id, company=company, session_id=turn["session_id"], user_id=user_id, at=at)
     with naming_fields(name="turn"):
@@ -452,6 +460,7 @@ def build_experience_payload(
     tags = (DETAILED_TAG, *(tag for tag in metadata.tags if tag != DETAILED_TAG))
     with naming_fields(name="reasoning_trace"):
         trace = _TRACE.validate_python(fields.get("reasoning_trace", ()))
+    agent_id = _new_agent(agent_id)
     with naming_fields():
         made = DetailedExperience(
             id=UNNAMED,

@@ -30,7 +30,7 @@ from memcore.ledger.runs import NewRun, add_runs
 from memcore.ledger.tables import COMPANY_INTERVAL, OWN_INTERVAL, agents, companies, ticks, work_items
 from memcore.ledger.work_items import WorkItem, WorkState
 from memcore.models.base import Frozen, ValidatedModel
-from memcore.models.memory import AgentId, BoundedTime, ConsolidationInterval, Key, MemoryCategory, MemoryLevel
+from memcore.models.memory import BoundedTime, ConsolidationInterval, Key, MemoryCategory, MemoryLevel, NewAgentId
 
 #: Most memories one agent may be allowed; PostgreSQL's integer ends a little above.
 MAX_MEMORIES = 2_000_000_000
@@ -61,7 +61,7 @@ class AgentSpec(ValidatedModel):
     """
 
     company: Key
-    agent_id: AgentId
+    agent_id: NewAgentId
     role: Key | None = None
     department: Key | None = None
     level: MemoryLevel | None = None

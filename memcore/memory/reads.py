@@ -191,7 +191,8 @@ class Reads:
         request, scope = split_fields(fields)
         with named_as_given(), naming_fields():
             wanted = MemoryStoreRequest.model_validate({**request, "content": content})
-        return await (await self._reader.open()).kept.put(agent_id, wanted, scope=scope, only_new=only_new)
+        with named_as_given():
+            return await (await self._reader.open()).kept.put(agent_id, wanted, scope=scope, only_new=only_new)
 
     async def update(
         self, agent_id: str, memory_id: str, *, expected: str | None = None, **fields: "Unpack[UpdateFields]"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from memcore.errors import MemoryCapabilityError, MemoryConfigError
 from memcore.extras import require_extra
-from memcore.models.memory import require_new_agent_id
+from memcore.models.memory import require_new_agent_id, require_path_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ def open_agent_mem0(place: "Mem0Config", backend: "MemoryBackend", agent_id: str
     """
     from memcore.backends.mem0.backend import Mem0Backend  # noqa: PLC0415  # its libraries are an extra's
 
-    require_new_agent_id(agent_id)
+    require_path_name(require_new_agent_id(agent_id))
     require_extra("mem0")
     if not isinstance(backend, Mem0Backend):
         raise MemoryConfigError(f"memory.backend: stock mem0 opens the data of mem0, not of {backend.backend_name}")

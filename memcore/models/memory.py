@@ -169,8 +169,18 @@ def not_reserved(agent_id: str) -> str:
     return agent_id
 
 
+def not_dots(name: str) -> str:
+    """Return a name; ValueError for one that a path over HTTP cannot have: clients take such a part out of it."""
+    if name in {".", ".."}:
+        raise ValueError("must not be '.' or '..', which no path over HTTP can name")
+    return name
+
+
 #: An agent's id as a caller gives it.
 AgentId = Annotated[Key, AfterValidator(not_reserved)]
+
+#: The id of an agent that may be new, as a caller gives it; an older release took dots alone.
+NewAgentId = Annotated[AgentId, AfterValidator(not_dots)]
 
 #: The id of an agent that is known, as a caller gives it.
 KnownAgentId = Annotated[StoredKey, AfterValidator(not_reserved)]
@@ -587,6 +597,14 @@ def require_new_agent_id(agent_id: str) -> str:
         return one_line(require_agent_id(agent_id))
     except ValueError as error:
         raise MemoryInputError("agent_id", str(error)) from None
+
+
+def require_path_name(name: str, *, field: str = "agent_id") -> str:
+    """Return a name that a path over HTTP can have, or raise MemoryInputError."""
+    try:
+        return not_dots(name)
+    except ValueError as error:
+        raise MemoryInputError(field, str(error)) from None
 
 
 def excluded_agents(excluded: Excluded) -> frozenset[str]:

@@ -4,8 +4,9 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
-from memcore.models.base import Frozen
-from memcore.models.memory import BoundedTime, MemoryEntry
+from memcore.errors import MemoryInputError
+from memcore.models.base import Frozen, naming_fields
+from memcore.models.memory import BoundedTime, MemoryCategory, MemoryEntry, MemoryStoreRequest
 
 #: As an expected version: whichever is there now.
 ANY_VERSION = "*"
@@ -50,6 +51,27 @@ class UpdateFields(TypedDict, total=False):
     confidence: float
     attributes: Mapping[str, Any]
     expires_at: datetime | None
+
+
+def require_key(request: MemoryStoreRequest) -> str:
+    """Return the key under which a memory must be new; MemoryInputError where it has none."""
+    if request.key is None:
+        raise MemoryInputError("key", "is needed for a memory that must be new under it")
+    return request.key
+
+
+def require_changes(fields: Mapping[str, Any], *, now: datetime | None = None) -> None:
+    """Raise MemoryInputError where no memory at all could be changed so; without ``now`` any expiry is taken.
+
+    What is wrong with a request comes before what is not there, here and over HTTP.
+    """
+    of_metadata = {name: fields[name] for name in ("source", "confidence", "tags") if name in fields}
+    others = {name: value for name, value in fields.items() if name not in of_metadata}
+    given = {"category": MemoryCategory.SEMANTIC, "content": "unchanged", **others, "metadata": of_metadata}
+    with naming_fields():
+        wanted = MemoryStoreRequest.model_validate(given)
+    if now is not None and wanted.expires_at is not None and wanted.expires_at <= now:
+        raise MemoryInputError("expires_at", "lies before now")
 
 
 class MemoryPage(Frozen):

@@ -185,10 +185,10 @@ class AsyncRemoteMemory:
         self, agent_id: str, content: str, *, only_new: bool = False, **fields: Unpack[StoreFields]
     ) -> MemoryEntry:
         """Store a memory, wait until it can be found, and return it as it is found from here on."""
+        call = calls.store(agent_id, content, fields, key=self._new_key(), only_new=only_new)
         for place, each in enumerate(fields.get("supersedes", ())):
             if await self.get(agent_id, each) is None:
                 raise MemoryInputError(f"supersedes.{place}", "names no memory of this agent")
-        call = calls.store(agent_id, content, fields, key=self._new_key(), only_new=only_new)
         receipt = await self._awaited(await self._send(call))
         key, namespace = fields.get("key"), fields.get("namespace", "default")
         found = await self.get(agent_id, receipt.memory_ids[0])

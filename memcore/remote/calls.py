@@ -19,6 +19,7 @@ from memcore.client.results import (
     StoreReceipt,
     TurnReceipt,
 )
+from memcore.clock import utc_now
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.jobs import ApplicationOutcome
 from memcore.memory.conversation import TOKEN_BUDGET, checked_least, checked_owner
@@ -34,6 +35,7 @@ from memcore.models.memory import (
     is_uuid,
     named_ids,
     require_agent_id,
+    require_path_name,
     require_prompt,
     require_text,
 )
@@ -44,6 +46,8 @@ from memcore.models.memory_changes import (
     MemoryPage,
     MemoryVersion,
     UpdateFields,
+    require_changes,
+    require_key,
 )
 from memcore.remote.requests import Call, known, of_this_release
 
@@ -87,6 +91,8 @@ def store(
     with named_as_given():
         made = checked(MemoryStoreRequest, {**request, "content": content}, name="request")
         ends_with = checked_scope(scope)
+    if only_new:
+        require_key(made)
     body = {**_memory(made), **_said(ends_with)}
     return _storing(_path(agent_id, "memories"), body, key=key, only_new=only_new)
 
@@ -316,6 +322,9 @@ def update(
     for name in fields.keys() - UpdateFields.__annotations__.keys():
         raise MemoryInputError(name, "is not a field that can be changed")
     path = _memory_path(agent_id, memory_id)
+    with named_as_given():
+        # The server looks at its own clock.
+        require_changes(fields, now=utc_now() if path is None else None)
     if path is None:
         raise MemoryNotFoundError("memory_id: names no memory of this agent")
     # None is a value here: it takes a source or an end away.
@@ -393,11 +402,15 @@ def operation(operation_id: str) -> Call[JobStatus]:
     def read(given: Any) -> JobStatus:
         return known(JobStatus, {**given, "job_id": operation_id})
 
-    return Call(method="GET", path=f"/v1/operations/{quote(operation_id, safe='')}", read=read)
+    return Call(method="GET", path=f"/v1/operations/{_name(operation_id, field='jobs')}", read=read)
 
 
 def _path(agent_id: str, rest: str) -> str:
-    return f"/v1/agents/{quote(require_agent_id(agent_id), safe='')}/{rest}"
+    return f"/v1/agents/{_name(require_agent_id(agent_id), field='agent_id')}/{rest}"
+
+
+def _name(given: str, *, field: str) -> str:
+    return quote(require_path_name(given, field=field), safe="")
 
 
 def _memory_path(agent_id: str, memory_id: str, rest: str = "") -> str | None:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, TypeAdapter
 
+from memcore.backends.deletion import naming_run
 from memcore.errors import MemoryNotFoundError
 from memcore.jobs import RecordedQuery
 from memcore.ledger.access.keys import Verb
@@ -146,12 +147,13 @@ class AgentOperations(CompanyPart):
         await self.get(agent_id)
         receipt = await self._memories.forget(agent_id, everything=True)
         note = confirmation.note("agents.remove", agent_id)
-        await self._ask(self._ledger.audit.note, note)
-        await self._ask(self._ledger.agents.remove, agent_id)
-        if await self._memories.count(agent_id):
-            # Stored meanwhile, by a worker that still saw the agent.
-            interval = self._resources.policy.memory.consolidation.interval
-            await self._ask(self._ledger.agents.register, [agent_id], interval=interval)
+        with naming_run(receipt.run_id, receipt.forgotten):
+            await self._ask(self._ledger.audit.note, note)
+            await self._ask(self._ledger.agents.remove, agent_id)
+            if await self._memories.count(agent_id):
+                # Stored meanwhile, by a worker that still saw the agent.
+                interval = self._resources.policy.memory.consolidation.interval
+                await self._ask(self._ledger.agents.register, [agent_id], interval=interval)
         return receipt
 
     @operation(f"POST {_ONE}/pause", Verb.MAINTAIN)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping,
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
+from memcore.backends.deletion import naming_run
 from memcore.backends.protocol import MAX_PAGE, SharedKnowledgeStore, scanned
 from memcore.backends.succession import current, reinstate, supersede
 from memcore.client.envelopes import Scope
@@ -15,7 +16,7 @@ from memcore.ledger.consolidation_groups import BY_HAND, CHANGES, ConsolidationG
 from memcore.ledger.organization.audit import person
 from memcore.maintenance.provenance import MemoryHistory, trace_memory
 from memcore.memories import Memories
-from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, require_agent_id
+from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, require_agent_id, require_path_name
 from memcore.models.memory_changes import ForgetReceipt, ListFields, UpdateFields
 from memcore.models.origin import Authority, Channel
 from memcore.records import MemoryRecord, Where
@@ -130,7 +131,8 @@ class MemoryOperations(CompanyPart):
         kept = await self.kept()
         receipt = await kept.forget(agent_id, memory_ids, everything=everything, expected=expected, **filters)
         if receipt.run_id is not None and (by is not None or reason is not None):
-            await self._resources.note(by, "memory.forget", receipt.run_id, reason=reason)
+            with naming_run(receipt.run_id, receipt.forgotten):
+                await self._resources.note(by, "memory.forget", receipt.run_id, reason=reason)
         return receipt
 
     async def kept(self) -> Memories:
@@ -253,6 +255,7 @@ class MemoryOperations(CompanyPart):
     async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:
         """Publish a text for all agents, and return its id; searches find it at once. Raises MemoryCapabilityError."""
         run, erasures = self._resources.run, self._ledger.erasures
+        require_path_name(agent_id)
         shared, watched = await self._shared(), await run(erasures.watch, self._company, [agent_id])
         try:
             return await shared.publish(agent_id, request)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints,
 
 from memcore.errors import MemoryCapabilityError, MemoryInputError
 from memcore.models.conversation import MAX_SUBJECT_CHARS
-from memcore.models.memory import NoNul, OneLine, StoredKey
+from memcore.models.memory import NoNul, OneLine, StoredKey, not_dots
 from ops.http.mem0.filters import ANYTHING
 
 #: Most memories of one batch.
@@ -110,6 +110,9 @@ class AddBody(Identified):
         # What is kept for "*" could not be found again: filters take it for anybody.
         if given == ANYTHING:
             raise ValueError("must name one; * stands for all where memories are read or deleted")
+        # Clients write a name into the path by which it is deleted, slashes and all: "a/../b" would delete "b".
+        for part in (given or "").split("/"):
+            not_dots(part)
         return given
 
     @model_validator(mode="before")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 import pytest
 from pydantic import BaseModel
 from support.execution_traces import trace
@@ -80,6 +81,30 @@ def test_an_agents_id_may_have_signs_of_a_path_in_it(stack: StackAddress, server
             if other != agent:
                 with pytest.raises(MemoryError):
                     memory.search(other, "printer")
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_dots_alone_are_no_agents_id_at_either_face(
+    stack: StackAddress, server: ServeProcess, near: Memory, far: RemoteMemory, name: str
+) -> None:
+    calls: list[Callable[[Any], Any]] = [
+        lambda memory: memory.store(name, "The printer jams."),
+        lambda memory: memory.put(name, "The printer jams."),
+        lambda memory: memory.extract_turn(name, session_id="s", user_text="The printer jams."),
+    ]
+    for memory in (near, far):
+        for call in calls:
+            with pytest.raises(MemoryInputError, match=r"agent_id: must not be '\.' or '\.\.'"):
+                call(memory)
+    # What an older release took is read where a path can name it: in the engine's own process, and escaped.
+    assert near.search(name, "printer") == ()
+    path = f"{server.url}/v1/agents/{name.replace('.', '%2E')}"
+    headers = {"Authorization": f"Bearer {token(stack)}"}
+    assert httpx.get(f"{path}/memories", headers=headers).json()["memories"] == []
+    refused = httpx.post(f"{path}/memories", headers=headers, json={"content": "The printer jams."})
+    assert (refused.status_code, refused.json()["field"]) == (422, "agent_id")
+    with pytest.raises(MemoryInputError, match="agent_id"):
+        far.search(name, "printer")
 
 
 #: Half of a character, as JSON may carry it: no text has it, and no database or request can.

@@ -1,7 +1,7 @@
 """The service's subjects on a real ledger: one backend, opened when needed; what is dispatched, noted, and refused."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -242,6 +242,33 @@ async def test_an_agent_is_removed_with_its_memories_which_an_undo_can_bring_bac
     assert ("person:grace", "agents.remove", AGENT, WORD.reason) in noted(ledger)
     with pytest.raises(MemoryNotFoundError):
         await service.agents.remove(AGENT, WORD)
+
+
+@pytest.mark.parametrize(
+    "forget",
+    [
+        lambda service: service.memories.forget(AGENT, [uid(1)], by="grace"),
+        lambda service: service.agents.remove(AGENT, WORD),
+    ],
+)
+async def test_a_connection_lost_behind_a_forget_names_its_run(
+    ledger: Ledger,
+    service: MemoryService,
+    backend: InMemoryBackend,
+    monkeypatch: pytest.MonkeyPatch,
+    forget: Callable[[MemoryService], Awaitable[object]],
+) -> None:
+    await service.agents.add(AGENT, {})
+    await backend.store_many([memory(1)])
+
+    def lost(*_args: object) -> None:
+        raise MemoryConnectionError("the ledger cannot be reached", part="ledger")
+
+    monkeypatch.setattr(ledger.audit, "note", lost)
+    with pytest.raises(MemoryConnectionError, match=r"cannot be reached; run \S+ took 1 before$") as caught:
+        await forget(service)
+    (run,) = ledger.runs.list(COMPANY, agent_id=AGENT)
+    assert run.run_id in str(caught.value)
 
 
 async def test_memories_are_counted_by_filter_forgotten_and_noted(

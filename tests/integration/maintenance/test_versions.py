@@ -1,6 +1,7 @@
 """What is changed or forgotten one by one: journaled, explained, undone, and never lost by a crash."""
 
 import asyncio
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from support.maintenance_fixture import (
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.config.policy import Policy
-from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
+from memcore.errors import MemoryConflictError, MemoryConnectionError, MemoryInputError, MemoryNotFoundError
 from memcore.maintenance.provenance import MemoryState, trace_memory
 from memcore.memories import Memories
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest
@@ -204,6 +205,58 @@ async def test_a_conflict_names_the_run_of_earlier_pages(
     with pytest.raises(MemoryConflictError, match=r"now; run \S+ took 1 before") as caught:
         await memories.forget(AGENT, [uid(1), uid(2)])
     assert world.ledger.runs.get(COMPANY, str(caught.value).split()[-4]) is not None
+
+
+class Away(Faults):
+    """Loses the connection at a call, and at all that follow where it ``lasts``."""
+
+    def __init__(self, at: int, *, is_after: bool, lasts: bool) -> None:
+        def lost() -> None:
+            raise MemoryConnectionError("the ledger cannot be reached", part="ledger")
+
+        super().__init__(at, strike=lost, is_after=is_after)
+        self._first, self._lasts = at, lasts
+
+    def counted(self, name: str) -> bool:
+        return super().counted(name) or (self._lasts and len(self.calls) > self._first)
+
+
+@pytest.mark.parametrize("lasts", [False, True])
+@pytest.mark.parametrize("is_after", [False, True])
+async def test_a_lost_connection_names_the_run_of_what_was_done_or_begun(
+    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch, *, is_after: bool, lasts: bool
+) -> None:
+    world = make_maintenance_fixture(LOSSLESS)
+    monkeypatch.setattr("memcore.backends.deletion.MAX_PAGE", 1)
+    counted = Faults()
+    await world.store([memory(1), memory(2)])
+    await memories_of(world, counted).forget(AGENT, [uid(1), uid(2)])
+    named_runs = 0
+    for point, call in enumerate(counted.calls):
+        numbers = (2 * point + 3, 2 * point + 4)
+        wanted = [uid(number) for number in numbers]
+        await world.store([memory(number) for number in numbers])
+        with pytest.raises(MemoryConnectionError, match="the ledger cannot be reached") as caught:
+            await memories_of(world, Away(point, is_after=is_after, lasts=lasts)).forget(AGENT, wanted)
+        assert caught.value.part == "ledger"
+        named = re.search(r"; run (\S+) took (\d) before", str(caught.value))
+        live = await world.live()
+        if all(each in live for each in wanted) and not world.ledger.journal.open_of(COMPANY, AGENT):
+            continue
+        assert named is not None, (point, call)
+        assert int(named[2]) <= sum(each not in live for each in wanted)
+        named_runs += 1
+        if point % 2:
+            # The same again goes on where the run stopped.
+            await memories_of(world).forget(AGENT, wanted)
+            assert not {*wanted} & {*await world.live()}
+            # What is gone needs the end of its entry alone.
+            await world.maintenance_run()
+        else:
+            await world.undo(named[1])
+            assert {*wanted} <= {*await world.live()}
+        await world.check_balance()
+    assert named_runs > len(counted.calls) // 2
 
 
 async def test_what_was_merged_with_its_copies_is_no_other_version(

@@ -280,6 +280,14 @@ def test_bodies_that_break_a_limit_are_refused(model: Any, given: dict[str, Any]
         model.model_validate(given)
 
 
+@pytest.mark.parametrize("name", ["..", ".", "a/../lena", "team/./ada"])
+@pytest.mark.parametrize("field", ["user_id", "agent_id", "app_id", "run_id"])
+def test_nothing_is_kept_for_a_name_whose_path_would_name_another(field: str, name: str) -> None:
+    with pytest.raises(ValidationError, match=r"must not be '\.' or '\.\.'"):
+        AddBody.model_validate({"messages": "hello", field: name})
+    assert AddBody.model_validate({"messages": "hello", field: "team/ada..v2"})
+
+
 def test_the_new_text_stands_under_any_of_mem0s_names() -> None:
     for name in ("text", "data", "memory"):
         assert UpdateBody.model_validate({name: "new"}).content == "new"

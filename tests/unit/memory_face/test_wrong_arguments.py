@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 import pytest
@@ -26,6 +27,7 @@ from memcore.remote.requests import Address, Call, Result
 
 BROKER_URL = "redis://127.0.0.1:1/0"
 ID = "6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e"
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 class Silent(Connection):
@@ -95,6 +97,19 @@ def of_remote_memory(call: Callable[[Any], Any]) -> object:
         (lambda memory: memory.call_tool("", "search_memory", {"query": "x"}), "agent_id: must not be blank"),
         (lambda memory: memory.get("ada", None), "memory_id: must be text, and is of type NoneType"),
         (lambda memory: memory.update("ada", 5, content="x"), "memory_id: must be text, and is of type int"),
+        # What is wrong with a request comes before what is not there.
+        (lambda memory: memory.update("ada", "no id", confidence=7), "confidence: must be less than or equal to 1"),
+        (lambda memory: memory.update("ada", ID, confidence=7), "confidence: must be less than or equal to 1"),
+        (lambda memory: memory.update("ada", ID, tags=5), "tags: must be a valid tuple"),
+        (lambda memory: memory.update("ada", "no id", expires_at=LONG_AGO), "expires_at: lies before now"),
+        (lambda memory: memory.update(5, "no id", confidence=7), "agent_id: must be text, and is of type int"),
+        (lambda memory: memory.update("ada", 5, confidence=7), "memory_id: must be text, and is of type int"),
+        (
+            lambda memory: memory.put("ada", "x", supersedes=[ID], confidence=7),
+            "confidence: must be less than or equal",
+        ),
+        (lambda memory: memory.put("ada", "x", supersedes=[ID], session_id=5), "session_id: must be a valid string"),
+        (lambda memory: memory.put("ada", "x", supersedes=[ID], only_new=True), "key: is needed for a memory"),
         (lambda memory: memory.history("ada", b"x"), "memory_id: must be text, and is of type bytes"),
         (lambda memory: memory.forget("ada", 5), "memory_ids: must be ids of memories, and is of type int"),
         (lambda memory: memory.forget("ada", [ID, None]), "memory_ids.1: must be text"),

@@ -18,7 +18,14 @@ from memcore.ledger.organization.audit import Confirmation
 from memcore.models.approval import Decision
 from memcore.models.base import escaped
 from memcore.models.execution import ExecutionTrace, TerminationReason
-from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest, one_line
+from memcore.models.memory import (
+    MemoryCategory,
+    MemoryMetadata,
+    MemoryStoreRequest,
+    one_line,
+    require_agent_id,
+    require_path_name,
+)
 from memcore.models.organization import OrgFactAuthor, OrgFactWriteRequest
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -82,6 +89,28 @@ def test_a_client_sends_no_agent_id_with_a_control_character(client: MemoryClien
 def test_a_client_sends_no_reserved_agent_id(client: MemoryClient, call: str) -> None:
     with pytest.raises(MemoryInputError, match="agent_id: must not begin with '__'; such ids are reserved"):
         (AGENT_CALLS | RUN_CALLS)[call](client, "__shared__")
+
+
+@pytest.mark.parametrize("name", [".", "..", " .. "])
+@pytest.mark.parametrize("call", AGENT_CALLS)
+def test_a_client_sends_nothing_for_an_agent_that_no_path_can_name(client: MemoryClient, call: str, name: str) -> None:
+    with pytest.raises(MemoryInputError, match=r"agent_id: must not be '\.' or '\.\.'"):
+        AGENT_CALLS[call](client, name)
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_no_new_agent_has_dots_alone_for_an_id_and_what_an_older_release_took_can_still_be_used(name: str) -> None:
+    makers = (MODELS["agent_id"], require_path_name, lambda agent_id: AgentSpec(company="c", agent_id=agent_id))
+    for make in makers:
+        with pytest.raises((MemoryInputError, ValidationError), match=r"(?s)agent_id.*must not be '\.' or '\.\.'"):
+            make(name)
+    assert require_agent_id(name) == name
+    assert Use(agent_id=name, memory_id="m", uses=1, last_used_at=NOW).agent_id == name
+
+
+@pytest.mark.parametrize("name", ["...", ".ada", "a/../b", "a.", "%2E"])
+def test_dots_beside_other_characters_are_taken(name: str) -> None:
+    assert AgentSpec(company="c", agent_id=name).agent_id == name
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -122,6 +122,11 @@ WRONG: list[tuple[Callable[[Any], Any], str]] = [
     (lambda memory: memory.in_mode("loud"), "mode"),
     (lambda memory: memory.tools(), "agent_id"),
     (lambda memory: memory.extract_turn("oncall", session_id="s", user_text=" "), "user_text"),
+    # httpx would take the part out of the path, and ask for another one.
+    (lambda memory: memory.store("..", "x"), "agent_id"),
+    (lambda memory: memory.search(".", "x"), "agent_id"),
+    (lambda memory: memory.forget("..", [MEMORY_ID]), "agent_id"),
+    (lambda memory: memory.wait([".."]), "jobs"),
 ]
 
 
