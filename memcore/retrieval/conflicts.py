@@ -2,9 +2,12 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from memcore.backends.current import ALIKE
 from memcore.backends.evidence import terms_of
@@ -16,6 +19,12 @@ MOST_COMPARED = 10_000
 
 #: A term that more memories have says nothing about what one is about.
 _COMMON = 200
+
+#: Common words whose bits one number holds.
+_BITS = 64
+
+#: Older memories that one is compared with, those that have most words in common with it.
+_MOST_LOOKS = 256
 
 #: Say that something is not so, or so no more; each with the words that go with it alone.
 _DENIAL = re.compile(
@@ -52,23 +61,28 @@ class Conflict:
 
 
 def conflicts(memories: Sequence[MemoryEntry]) -> tuple[Conflict, ...]:
-    """Return the pairs of an agent's memories that may contradict one another, the latest first.
+    """Return the pairs of an agent's memories that may contradict one another, the latest first: all that are found."""
+    return tuple(possible_conflicts(memories))
+
+
+def possible_conflicts(memories: Sequence[MemoryEntry]) -> Iterator[Conflict]:
+    """Yield the pairs of an agent's memories that may contradict one another, the latest first, as they are looked for.
 
     Both have many words in common, which no third memory has all of, and each has others: "Ada's office is in Oslo" and
     "Ada's office is in Rome" are a pair; where twenty offices are in Oslo, those of Ada and Ben are none. What was
     superseded, and summaries, are left out. Two of the same words are a pair where one denies what the other says, as
-    "Ada is vegetarian" and "Ada is no longer vegetarian" do.
+    "Ada is vegetarian" and "Ada is no longer vegetarian" do. A memory is compared with at most 256 older ones: with
+    those of its rare words that have most words in common with it.
     """
     entries = [each for each in memories if each.superseded_by is None and CONSOLIDATED_TAG not in each.metadata.tags]
     entries.sort(key=lambda entry: (entry.last_stated_at, entry.id))
     entries = entries[-MOST_COMPARED:]
     terms = [_Terms.of(entry.content) for entry in entries]
-    having: defaultdict[str, set[int]] = defaultdict(set)
-    for place, each in enumerate(terms):
-        for word in each.words if len(each.words) <= _MOST_TERMS else ():
-            having[word].add(place)
-    found = [Conflict(older=entries[old], newer=entries[new]) for old, new in _pairs(terms, having)]
-    return tuple(sorted(found, key=lambda each: (each.newer.last_stated_at, each.older.last_stated_at), reverse=True))
+    index = _Index(terms)
+    for new in reversed(range(len(entries))):
+        for old in sorted(index.likeliest(new), reverse=True):
+            if index.is_pair(old, new):
+                yield Conflict(older=entries[old], newer=entries[new])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +117,56 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
     return 2 * len(one & other) >= ALIKE * (len(one) + len(other))
 
 
-def _pairs(terms: Sequence[_Terms], having: Mapping[str, set[int]]) -> Iterator[tuple[int, int]]:
-    for new, each in enumerate(terms):
-        near = {
-            old for word in each.words if len(places := having.get(word, ())) <= _COMMON for old in places if old < new
-        }
-        for old in near:
-            if each.denies(terms[old]):
-                yield old, new
-                continue
-            if not each.is_near(terms[old]):
-                continue
-            # The rarest first, and no further than to a third memory: where a thousand have one form, it is the next.
-            rarest, *others = sorted((having[word] for word in each.words & terms[old].words), key=len)
-            if not any(third not in (old, new) and all(third in it for it in others) for third in rarest):
-                yield old, new
+class _Index:
+    """Which memories have a word, by their places in the order of time."""
+
+    def __init__(self, terms: Sequence[_Terms]) -> None:
+        self._terms = terms
+        having: defaultdict[str, list[int]] = defaultdict(list)
+        for place, each in enumerate(terms):
+            for word in each.words if len(each.words) <= _MOST_TERMS else ():
+                having[word].append(place)
+        self._with = {word: frozenset(places) for word, places in having.items() if len(places) <= _COMMON}
+        self._rare = {word: np.array(having[word]) for word in self._with}
+        common = [word for word in having if word not in self._rare]
+        self._bits = {word: divmod(number, _BITS) for number, word in enumerate(common)}
+        # A bit for each common word of each memory: how many two have in common is counted without a set.
+        self._common = np.zeros((len(terms), len(common) // _BITS + 1), dtype=np.uint64)
+        for word in common:
+            self._set_bit(self._common, having[word], word)
+        self._sizes = np.array([len(each.with_numbers) for each in terms])
+
+    def _set_bit(self, rows: npt.NDArray[np.uint64], places: list[int], word: str) -> None:
+        column, bit = self._bits[word]
+        rows[places, column] |= np.uint64(1 << bit)
+
+    def likeliest(self, new: int) -> list[int]:
+        """Return the older memories that share a rare word with one and may be near it, those with most in common."""
+        words = self._terms[new].words
+        rare = sorted((each for word in words if (each := self._rare.get(word)) is not None), key=len)[:_MOST_TERMS]
+        if not rare:
+            return []
+        own = np.zeros((1, self._common.shape[1]), dtype=np.uint64)
+        for word in words & self._bits.keys():
+            self._set_bit(own, [0], word)
+        older, shared = np.unique(np.concatenate(rare), return_counts=True)
+        older, shared = older[older < new], shared[older < new]
+        shared = shared + np.bitwise_count(self._common[older] & own).sum(axis=1)
+        near = 2 * shared >= ALIKE * (self._sizes[new] + self._sizes[older])
+        older, shared = older[near], shared[near]
+        found: list[int] = older[np.lexsort((older, shared))[-_MOST_LOOKS:]].tolist()
+        return found
+
+    def is_pair(self, old: int, new: int) -> bool:
+        """Return whether two memories may contradict one another."""
+        one, other = self._terms[old], self._terms[new]
+        if other.denies(one):
+            return True
+        if not other.is_near(one):
+            return False
+        shared = one.words & other.words
+        # Among those with the rarest words, and no further than to a third memory: where a thousand have one form, it
+        # is the next.
+        rarest, *rarer = sorted((places for word in shared if (places := self._with.get(word)) is not None), key=len)
+        thirds = rarest & rarer[0] if rarer else rarest
+        return not any(third not in (old, new) and shared <= self._terms[third].words for third in thirds)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from functools import wraps
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from memcore.backends.deletion import naming_run
@@ -20,7 +21,7 @@ from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest, 
 from memcore.models.memory_changes import ForgetReceipt, ListFields, UpdateFields
 from memcore.models.origin import Authority, Channel
 from memcore.records import MemoryRecord, Where
-from memcore.retrieval.conflicts import Conflict, conflicts
+from memcore.retrieval.conflicts import Conflict, possible_conflicts
 from memcore.service.resources import CompanyPart
 
 if TYPE_CHECKING:
@@ -159,11 +160,8 @@ class MemoryOperations(CompanyPart):
         shown = await current(backend, agent_id, entries, now=self._resources.clock())
         judged = await self._ask(self._ledger.consolidation_groups.pairs, agent_id)
         pairs = {pair.source_ids: pair for pair in judged}
-        found = [
-            each
-            for each in await asyncio.to_thread(conflicts, shown)
-            if (pair := pairs.get((each.older.id, each.newer.id))) is None or pair.state is GroupState.UNDONE
-        ]
+        decided = {ids for ids, pair in pairs.items() if pair.state is not GroupState.UNDONE}
+        found = await asyncio.to_thread(_undecided, shown, decided, limit)
         by_id = {entry.id: entry for entry in shown}
         unsure, superseded = list[Conflict](), list[Conflict]()
         for (old_id, new_id), pair in reversed(pairs.items()):
@@ -290,3 +288,11 @@ class MemoryOperations(CompanyPart):
         if not isinstance(backend, SharedKnowledgeStore):
             raise MemoryCapabilityError(f"the backend {backend.backend_name} shares nothing")
         return backend
+
+
+def _undecided(
+    memories: Sequence[MemoryEntry], decided: Collection[tuple[str, ...]], limit: int
+) -> tuple[Conflict, ...]:
+    """Return the latest pairs of which nobody decided; with the last of them the search for more ends."""
+    found = (each for each in possible_conflicts(memories) if (each.older.id, each.newer.id) not in decided)
+    return tuple(islice(found, max(limit, 0)))

@@ -346,8 +346,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("found.put_beside({str(row.id): row.payload or {} for row in rows})", "return"),
         ("if missing := len(stored.supersedes) - await mark_superseded(self.backend, stored):", "if missing := 0:"),
         (
-            "if not any(third not in (old, new) and all(third in it for it in others) for third in rarest):",
-            "if rarest:",
+            "return not any(third not in (old, new) and shared <= self._terms[third].words for third in thirds)",
+            "return bool(thirds)",
         ),
     ),
     *_of(

@@ -1,5 +1,6 @@
 """Which memories may contradict one another."""
 
+import random
 import time
 from datetime import timedelta
 
@@ -8,7 +9,7 @@ from support.memories import NOW, record
 
 from memcore.backends.current import ALIKE
 from memcore.records import SUCCESSION_KEY, MemoryRecord
-from memcore.retrieval.conflicts import _Terms, conflicts
+from memcore.retrieval.conflicts import _MOST_LOOKS, _Terms, conflicts, possible_conflicts
 
 
 def said(*texts: str, **more: dict[str, object]) -> list[MemoryRecord]:
@@ -106,3 +107,51 @@ def test_where_many_have_one_form_a_pair_costs_little_more_than_a_look_at_both()
     of_looks, begin = time.process_time() - begin, time.process_time()
     assert conflicts(entries) == ()
     assert time.process_time() - begin < 12 * of_looks
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One for each two memories whose words are compared."""
+    counted, is_near = list[None](), _Terms.is_near
+
+    def counting(self: _Terms, other: _Terms) -> bool:
+        counted.append(None)
+        return is_near(self, other)
+
+    monkeypatch.setattr(_Terms, "is_near", counting)
+    return counted
+
+
+def mixed(count: int, *, always: int, of: int, rare: int) -> list[MemoryRecord]:
+    """Memories of some words that all have, and some that few have."""
+    words, chance = (
+        ["".join(chr(97 + int(digit)) for digit in f"{number:03}") + "x" for number in range(of)],
+        random.Random(7),
+    )
+    same = " ".join(f"{letter}qqqq" for letter in "abcdefghijklmnopqrst"[:always])
+    return said(*(f"{same} {' '.join(chance.sample(words, rare))}" for _ in range(count)))
+
+
+def test_memories_that_share_some_rare_words_and_are_not_alike_are_not_compared(looks: list[None]) -> None:
+    entries = [each.entry for each in mixed(1_500, always=0, of=120, rare=12)]
+    # Each word stands in 150 of them, so each shares one with a thousand others.
+    list(possible_conflicts(entries))
+    assert len(looks) < 50 * len(entries)
+
+
+def test_a_memory_is_compared_with_so_many_at_most_however_many_are_alike(looks: list[None]) -> None:
+    entries = [each.entry for each in mixed(900, always=16, of=70, rare=12)]
+    list(possible_conflicts(entries))
+    assert len(looks) <= _MOST_LOOKS * len(entries)
+
+
+def test_who_asks_for_the_latest_pair_waits_for_no_other(looks: list[None]) -> None:
+    old, new = "Zoe's harp is in Oslo.", "Zoe's harp is in Rome."
+    entries = [each.entry for each in [*mixed(300, always=16, of=70, rare=12), *said(old, new)]]
+    entries[-2:] = [
+        each.model_copy(update={"created_at": NOW + timedelta(days=1_000 + day)})
+        for day, each in enumerate(entries[-2:])
+    ]
+    first = next(possible_conflicts(entries))
+    assert (first.older.content, first.newer.content) == (old, new)
+    assert len(looks) < _MOST_LOOKS
