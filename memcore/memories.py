@@ -6,6 +6,7 @@ id leads to the version that is there now. What is forgotten is journaled too. B
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, Unpack
@@ -350,17 +351,15 @@ class Memories:
             going = await self._ids(where)
         # The journal keeps in full what goes.
         watched = await self._watched(agent_id)
-        receipt: ForgetReceipt | None = None
         try:
             receipt = await self._forgotten(agent_id, going, where, is_expected=expected is not None)
-        finally:
-            try:
+        except BaseException:
+            # It names the run: an error behind it must not take its place.
+            with suppress(MemoryError):
                 await asyncio.to_thread(self.ledger.erasures.end_write, watched)
-            except MemoryError as error:
-                # Behind an error that one is told: it names the run.
-                if receipt is not None:
-                    in_part(error, receipt.run_id, gone=receipt.forgotten)
-                    raise
+            raise
+        with naming_run(receipt.run_id, receipt.forgotten):
+            await asyncio.to_thread(self.ledger.erasures.end_write, watched)
         return receipt
 
     async def _forgotten(

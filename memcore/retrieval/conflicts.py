@@ -143,7 +143,8 @@ class _Index:
     def likeliest(self, new: int) -> list[int]:
         """Return the older memories that share a rare word with one and may be near it, those with most in common."""
         words = self._terms[new].words
-        rare = sorted((each for word in words if (each := self._rare.get(word)) is not None), key=len)[:_MOST_TERMS]
+        found_rare = [self._rare[word] for word in words if word in self._rare]
+        rare = sorted(found_rare, key=lambda places: places.size)[:_MOST_TERMS]
         if not rare:
             return []
         own = np.zeros((1, self._common.shape[1]), dtype=np.uint64)
@@ -167,6 +168,7 @@ class _Index:
         shared = one.words & other.words
         # Among those with the rarest words, and no further than to a third memory: where a thousand have one form, it
         # is the next.
-        rarest, *rarer = sorted((places for word in shared if (places := self._with.get(word)) is not None), key=len)
+        having = [self._with[word] for word in shared if word in self._with]
+        rarest, *rarer = sorted(having, key=len)
         thirds = rarest & rarer[0] if rarer else rarest
         return not any(third not in (old, new) and shared <= self._terms[third].words for third in thirds)
