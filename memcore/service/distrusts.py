@@ -90,7 +90,7 @@ class DistrustDetail(Frozen):
 class DistrustOperations(CompanyPart):
     """Distrusts what came of a source, and trusts it again. Every call raises MemoryConnectionError."""
 
-    @operation("POST /distrusts:plan", Verb.ADMIN)
+    @operation("POST /distrusts:plan", Verb.ADMIN, tool="plan_distrust")
     async def plan(self, rule: DistrustRule) -> DistrustPlan:
         """Return what a distrust would hide and bring back, also what another one hides; nothing is written."""
         with showing_all():

@@ -461,15 +461,17 @@ class Collection:
         async with self._turn:
             self.reading()
             await self.settle()
-            aside = self.folder / _REWRITING
-            shutil.rmtree(aside, ignore_errors=True)
+            aside, old = self.folder / _REWRITING, self.folder / _REPLACED
+            # What an earlier one left: its moves were made, and what it replaced could not be removed.
+            for left_over in (aside, old) if (self.folder / SHARD).exists() else (aside,):
+                shutil.rmtree(left_over, ignore_errors=True)
             aside.mkdir()
             points = await self._copy_to(aside)
             await asyncio.to_thread(sync_tree, aside)
             # Sizes and numbers of operations are the old shard's.
             _note(self.folder, {"files": {}, "operation": None})
             self.shard.close()
-            (self.folder / SHARD).replace(self.folder / _REPLACED)
+            (self.folder / SHARD).replace(old)
             _end_rewrite(self.folder)
             self.shard = load_shard(self.folder / SHARD, self.shape)
             self._count_exactly()

@@ -17,6 +17,7 @@ from typing import Any
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from benchmarks.origins.legitimate import QUESTIONS, evidence  # noqa: E402  # a script must find the tree first
 from benchmarks.origins.texts import ORDERS  # noqa: E402  # a script must find the tree first
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -68,6 +69,9 @@ _RETRIEVAL = MemoryRetrievalConfig(
 
 #: Every channel of one authority: what is left of origins is that they are written down.
 OFF: dict[Channel, Authority] = dict.fromkeys(Channel, Authority.INFORM)
+
+#: With origins and without, and the tokens of a prompt that answers an honest question.
+SIDES, TOKENS = (AUTHORITIES, OFF), (250, 1_000)
 
 Step = Callable[["Place", int], Awaitable[None]]
 
@@ -329,6 +333,10 @@ def main() -> int:
     won = sum(each.above for each in on.values())
     untried = [name for name, each in on.items() if len(ORDERS) > each.refused + each.for_reference + each.above]
     console.print(f"\nabove its origin: {won} of {len(ORDERS) * len(on)} texts over {DAYS} days; target 0")
+    shares = [asyncio.run(evidence(each, tokens=TOKENS)) for each in SIDES]
+    for most, with_origins, without in zip(TOKENS, *shares, strict=True):
+        answered = f"{with_origins:.3f} answered, {without:.3f} with origins off"
+        console.print(f"{QUESTIONS} questions, prompts of {most} tokens: {answered}")
     console.print("Not seen here: an agent that stores by hand, as its own, what it read of a tool.")
     if untried:
         console.print(f"Texts that no prompt showed and no door refused, so that nothing was tried: {untried}")

@@ -118,3 +118,16 @@ def test_a_crash_leaves_a_whole_collection(tmp_path: Path, step: str, monkeypatc
         await again.close()
 
     asyncio.run(go())
+
+
+def test_what_a_rewrite_left_goes_with_the_next(tmp_path: Path) -> None:
+    async def go() -> None:
+        collection = await filled(tmp_path / "kept")
+        left_over = tmp_path / "kept" / "replaced"
+        left_over.mkdir()
+        (left_over / "segment").write_text(secret(0))
+        assert await collection.rewrite() == KEPT
+        assert left_in(tmp_path) == []
+        await collection.close()
+
+    asyncio.run(go())
