@@ -60,7 +60,7 @@ class Killed:
                 for texts, at in ((BEFORE, now - timedelta(days=9)), (AFTER, now - timedelta(days=2)))
                 for text in sorted(texts)
             ]
-            client.wait(client.import_many(made).job_ids, timeout_seconds=600)
+            list(client.wait(client.import_many(made).job_ids, timeout_seconds=600))
             client.maintain_now(AGENT)
         wait_until(lambda: len(self.model.log()) == answered + then_asked, what="the next questions")
         worker, restarts = psutil.Process(self.stack.pid("worker-llm")), self.stack.restarts("worker-llm")
