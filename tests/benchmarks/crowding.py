@@ -119,7 +119,7 @@ def main(argv: Sequence[str]) -> int:
         closing(stack.qdrant()) as qdrant,
         MemoryClient.from_settings(stack.settings) as client,
     ):
-        client.wait(client.store("first", Texts().requests(1, mark="first")[0]).job_ids, timeout_seconds=60)
+        list(client.wait(client.store("first", Texts().requests(1, mark="first")[0]).job_ids, timeout_seconds=60))
         stack.await_count(qdrant, 1)
         show(*Crowding(stack, client, qdrant, Texts()).run(count), {"bulk load": count})
     return 0
