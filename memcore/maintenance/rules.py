@@ -176,6 +176,7 @@ class AgentSnapshot:
         ended_scopes: sessions and projects that have ended; a plan counts their memories, and pruned ones, as gone.
         core_tag: the tag of core memories, by the policy.
         authorities: the authority of each channel, by the policy.
+        hidden: what no reader is shown.
     """
 
     company: str
@@ -191,6 +192,7 @@ class AgentSnapshot:
     pruned: frozenset[str] = frozenset()
     core_tag: str = CORE_TAG
     authorities: Mapping[Channel, Authority] = AUTHORITIES
+    hidden: Hidden = field(default_factory=Hidden)
 
     @cached_property
     def unmerged_tags(self) -> tuple[str, ...]:
@@ -216,11 +218,6 @@ class AgentSnapshot:
             silent = self.now - self.terms.working_timeout
             found[MemoryCategory.WORKING] = max(found.get(MemoryCategory.WORKING, silent), silent)
         return found
-
-    @cached_property
-    def hidden(self) -> Hidden:
-        """What no reader is shown."""
-        return self.ledger.hidden.of(self.company)
 
     @property
     def expired(self) -> Where:

@@ -493,6 +493,7 @@ class MaintenanceService:
             pruning=self.pruning,
             core_tag=self.retrieval.self_editing.core_memory_tag,
             authorities=self.authorities,
+            hidden=self.ledger.hidden.of(self.company),
         )
 
 

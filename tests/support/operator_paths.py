@@ -8,6 +8,7 @@ COMPANY_WIDE = (
     "/v1/approvals",
     "/v1/audit",
     "/v1/dead-letters",
+    "/v1/distrusts",
     "/v1/maintenance",
     "/v1/models",
     "/v1/org",

@@ -172,7 +172,7 @@ async def test_a_worker_that_is_overtaken_at_any_call_harms_nothing(
 ) -> None:
     calls = (await FaultFreeRun.of(make_maintenance_fixture)).maintenance_run.calls
     points = [n for n in range(2, len(calls)) if n % sized(6, thorough=1) == 0 or calls[n].endswith(WRITES)]
-    assert len(points) >= 35, "the scenario has become too small to mean anything"
+    assert len(points) >= 30, "the scenario has become too small to mean anything"
 
     world = await _filled(make_maintenance_fixture)
     go_back = world.keep()
