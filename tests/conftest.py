@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from sqlalchemy import Engine, create_engine
 from support.ledger_records import copied_urls, empty, postgres_database, sqlite_urls
 from support.postgres_server import postgres_server
+from support.running_stack import last_words
 from support.seen_events import LoggedEvents, seen
 from support.thorough import THOROUGH
 
@@ -91,6 +92,15 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     _LOGGED.start()
     yield
     _LOGGED.check(item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let a failure show what the stacks that run beside it logged."""
+    report = yield
+    if report.failed and (words := last_words()):
+        report.sections.append((f"logs beside {item.name}", words))
+    return report
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ from ops.cli.session import ledger_of
 from ops.metrics.exposition import MEDIA_TYPE
 from workers.broker import broker_app
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.acceptance
 
 #: Within this time an alert's expression is true, in seconds.
 SOON = 120.0

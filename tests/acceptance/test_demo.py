@@ -15,7 +15,7 @@ from examples.demo.fleet import NEWCOMER, SHARED_FAILURE, agents, traces
 from examples.stub_llm.fault import Fault, Scripted
 from memcore.programs import program_argv
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.acceptance
 
 
 def played(tmp_path: Path, environ: Mapping[str, str]) -> str:

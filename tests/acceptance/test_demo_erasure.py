@@ -22,7 +22,7 @@ from memcore.programs import program_argv
 from memcore.records import Where
 from ops.cli.session import ledger_of
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.acceptance
 
 #: The agent that goes: it has experiences, lessons, summaries, an archive, and a run with its story.
 GONE = experience().agent

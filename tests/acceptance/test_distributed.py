@@ -43,7 +43,7 @@ from workers.app import create_app
 from workers.broker import waiting
 from workers.health import STALE_SECONDS, Heartbeat
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.acceptance
 
 AGENT = "keeper"
 

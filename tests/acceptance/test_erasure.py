@@ -31,7 +31,7 @@ from memcore.ledger.work_items import WorkState
 from memcore.models.memory import MemoryCategory
 from ops.cli.session import ledger_of
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.acceptance
 
 #: Memories of the agent: enough that an erasure takes as long as a look at the ledger.
 MEMORIES = 2_000

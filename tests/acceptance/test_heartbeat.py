@@ -12,7 +12,7 @@ from support.valkey_servers import valkey_server
 
 from workers.health import FROZEN_SECONDS, STALE_SECONDS, Heartbeat
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.acceptance
 
 
 def test_the_heartbeat_stops_with_the_broker_and_goes_on_with_it(tmp_path: Path) -> None:

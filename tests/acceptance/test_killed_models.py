@@ -24,7 +24,7 @@ from memcore.models.memory import MemoryCategory
 from memcore.records import SEARCH_NOTES_KEY, SUCCESSION_KEY
 from ops.cli.session import ledger_of
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.acceptance
 
 AGENT = "ada"
 

@@ -41,7 +41,7 @@ from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from ops.cli.session import ledger_of
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.acceptance
 
 #: Memories of one round of stores; half of them are accepted while the part that is killed does not work.
 ROUND = sized(400, thorough=2_500)

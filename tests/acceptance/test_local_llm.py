@@ -16,7 +16,7 @@ from memcore import MemoryClient, ids
 from memcore.models.conversation import resolve_owner_id
 from ops.cli.session import ledger_of
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.acceptance
 
 #: Where the module is that stands in for llama.cpp's server.
 ENGINE = Path(__file__).parents[1] / "support" / "engine"

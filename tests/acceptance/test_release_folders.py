@@ -28,7 +28,7 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.models.memory import MemoryQuery
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.acceptance
 
 ADA, BOB = AGENTS
 

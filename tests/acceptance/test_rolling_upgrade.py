@@ -35,7 +35,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.tables import OPEN_WORK, pointer, work_items
 from memcore.ledger.work_items import WorkState
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.acceptance
 
 #: The last commit of the release before this one.
 LAST_RELEASE = "9787124"

@@ -52,7 +52,7 @@ from ops.cli.maintenance.finetune import TYPED
 from ops.cli.session import ledger_of
 from workers.stack.home import create_folders, reserve_addresses
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.acceptance
 
 #: Room for the stack, its tests and little more: on such a disk each file of the vectors takes its whole size.
 DISK_MIB = 800

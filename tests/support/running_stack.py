@@ -28,6 +28,13 @@ UP_SECONDS = 600.0
 DOWN_SECONDS = 600.0
 
 
+#: Of each log that :func:`last_words` shows.
+_LINES, _WIDTH = 8, 240
+
+#: The stacks of the tests of this process.
+_RUNNING: list["StackAddress"] = []
+
+
 @dataclass(frozen=True, kw_only=True)
 class StackAddress:
     """A running stack."""
@@ -82,12 +89,15 @@ def clean_environ() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("MEMTEND_")}
 
 
-def wait_until(condition: Callable[[], bool], *, seconds: float = 600.0, what: str = "") -> None:
-    """Look until it is true, less often the longer it takes; fail after a time that is far more than it takes."""
+def wait_until(condition: Callable[[], bool], *, seconds: float = 600.0, what: object = "") -> None:
+    """Look until it is true, less often the longer it takes; fail after a time that is far more than it takes.
+
+    ``what`` is what was waited for, or returns what is there instead.
+    """
     began = monotonic()
     while not condition():
         waited = monotonic() - began
-        assert waited < seconds, f"waited {seconds:g} seconds in vain: {what or condition}"
+        assert waited < seconds, f"waited {seconds:g} seconds in vain: {what() if callable(what) else what}"
         sleep(min(0.02 + waited / 20, 0.5))
 
 
@@ -142,7 +152,16 @@ def running_stack(
 ) -> Generator[StackAddress]:
     """Run a stack for as long as the context is open; the same home finds the same data again."""
     stack = start_stack(home, command, cwd, words, **environ)
+    _RUNNING.append(stack)
     try:
         yield stack
     finally:
+        _RUNNING.remove(stack)
         end_stack(home, stack.process)
+
+
+def last_words() -> str:
+    """What the parts of the stacks that run last logged: it tells why a test failed on a machine that nobody sees."""
+    logs = [log for stack in _RUNNING for log in sorted((stack.home / "logs").glob("*.log"))]
+    ends = {log.name: log.read_text(errors="replace").splitlines()[-_LINES:] for log in logs}
+    return "\n".join(f"{name}: {line[:_WIDTH]}" for name, lines in ends.items() for line in lines)
