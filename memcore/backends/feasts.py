@@ -72,6 +72,16 @@ FEASTS = {
     "|oud en nieuw|nouvel an|saint-sylvestre|año nuevo|nochevieja|capodanno|ano novo|réveillon",
 }
 
+#: German names of feasts that are a time with no word before them, and words before them that make them a subject.
+BARE_FEASTS = {
+    "easter": "ostern",
+    "whitsun": "pfingsten",
+    "christmas eve": "heiligabend",
+    "christmas": "weihnachten",
+    "new year": "silvester",
+}
+NOT_BARE = ("für", "von", "mit", "ohne", "wegen", "frohe", "schöne")
+
 
 def feast(name: str, day: datetime, year: int) -> tuple[datetime, datetime]:
     """Return when a feast begins and ends in a year, in the zone of ``day``, a midnight."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache, partial
 
-from memcore.backends.feasts import FEASTS, feast
+from memcore.backends.feasts import BARE_FEASTS, FEASTS, NOT_BARE, feast
 from memcore.backends.time_ranges import (
     DAY,
     INSTANT,
@@ -331,6 +331,8 @@ def _names() -> Iterator[Form]:
     yield _form(rf"(?:{season})(?=に|は|の|以|から|まで|$)", _season, weak=True, within=_IN_YEAR)
     article = r"(?:(?:the|la|der|den|dem)\s|l['\u2019])?"
     yield _form(rf"\b(?:{of_all('at_feast')}|{named})\s{article}(?:{feasts})\b", _feast, within=_IN_YEAR)
+    bare = "|".join(rf"(?P<feast{[*FEASTS].index(name)}>{word})" for name, word in BARE_FEASTS.items())
+    yield _form(rf"{''.join(rf'(?<!{word} )' for word in NOT_BARE)}\b(?:{bare})\b", _feast, within=_IN_YEAR)
     yield _form(rf"\b(?:{feasts})\b", _feast, weak=True, within=_IN_YEAR)
     yield _form(rf"\b(?:{of_all('night_before')})\b", _overnight_before)
     yield _form(rf"\b(?:{of_all('last_night')})\b|{words.CJK_LAST_NIGHT}", _overnight)

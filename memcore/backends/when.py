@@ -421,6 +421,7 @@ def _rules() -> _Rules:
             (part(rf"(?:{nth})\s(?:(?:{some})?(?P<unit>{SHORT_UNITS})|{of_all('weekend')})"), _nth_days),
             (part(rf"(?:{nth})\s(?P<weekday>{WEEKDAYS})"), _nth_weekday),
             (part(of_all("early"), third[0]), lambda _, time, __: third_of(0, time.start, time.end)),
+            (part(of_all("earlier")), lambda _, time, __: (time.start, time.end)),
             (part(of_all("middle"), third[1]), lambda _, time, __: third_of(1, time.start, time.end)),
             (part(of_all("late"), third[2]), lambda _, time, __: third_of(2, time.start, time.end)),
             (part("", words.CJK_HALVES[0]), lambda _, time, __: half_of(0, time.start, time.end)),

@@ -13,7 +13,7 @@ class TimeWords:
     Attributes:
         in_month, in_season, at_feast, on_day, on_weekend: what stands before a name that is a time, not another word.
         the_day, the_unit: the article of "the 3rd" and of "the month".
-        units: singular and plural forms of day, week, month, quarter and year, each pair with a ``;`` between.
+        units: singular and plural forms of day or night, week, month, quarter and year, each pair with a ``;`` between.
         numbers: from one on; several rows where words are inflected.
         ordinals: first to fourth; ``last_of`` is the last of several.
         parts_of_day: morning, afternoon, evening, night; ``this_part`` has phrases of today's by their place.
@@ -22,7 +22,7 @@ class TimeWords:
         no_event: words beside a time that ask for whatever was then.
         recently: within weeks; ``other_day`` within days.
         hours: singular and plural; nothing but an earlier time is counted in them.
-        half, early, middle, late: parts of a longer time, before its name.
+        half, early, middle, late: parts of a longer time, before its name; ``earlier`` is anywhere in one.
         about, exactly: beside a number that is counted back; ``scores`` are numbers that say "about" themselves.
         this_time: the same part of a longer time that is named beside it.
         to_the_day: behind a time that is counted back; it names a day of it, as "today" does.
@@ -65,6 +65,7 @@ class TimeWords:
     other_day: str
     half: str
     early: str
+    earlier: str = ""
     middle: str
     late: str
     of: str
@@ -94,8 +95,8 @@ ENGLISH = TimeWords(
     months="january february march april may june july august september october november december",
     weekdays=("monday tuesday wednesday thursday friday saturday sunday",),
     seasons=("spring", "summer", "autumn|fall", "winter"),
-    units=("day;days", "week;weeks", "month;months", "quarter;quarters", "year;years"),
-    numbers=("one two three four five six seven eight nine ten eleven twelve", "a", "an"),
+    units=("day night;days nights", "week;weeks", "month;months", "quarter;quarters", "year;years"),
+    numbers=("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen", "a", "an"),
     ordinals=("first|1st", "second|2nd", "third|3rd", "fourth|4th"),
     last_of="last|final",
     days_before={"today": 0, "yesterday": 1, "the day before yesterday": 2},
@@ -123,6 +124,7 @@ ENGLISH = TimeWords(
     other_day="the other (?:day|night|evening|morning|week)",
     half="half",
     early="(?:the )?(?:very )?(?:beginning|start|early days|early part) of|early in|early",
+    earlier="earlier(?: on)?",
     middle="(?:the )?(?:middle|mid) of|in the middle of|mid|(?:mid|half)way through",
     late="(?:the )?(?:very )?(?:end|latter part) of|late in|late",
     of="of|in|on|of the|in the|at|'s|\u2019s",
@@ -155,15 +157,15 @@ GERMAN = TimeWords(
     ),
     seasons=("frühlings?|frühjahrs?", "sommers?", "herbst(?:e?s)?", "winters?"),
     units=(
-        "tag tages;tage tagen",
+        "tag tages nacht;tage tagen nächten",
         "woche;wochen",
         "monat monats;monate monaten",
         "quartal quartals;quartale quartalen",
         "jahr jahres jahre;jahren",
     ),
     numbers=(
-        "einem zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
-        "einer zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+        "einem zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn",
+        "einer zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn",
         "ein",
     ),
     ordinals=(r"erste[nrs]?|1\.", r"zweite[nrs]?|2\.", r"dritte[nrs]?|3\.", r"vierte[nrs]?|4\."),
@@ -193,6 +195,7 @@ GERMAN = TimeWords(
     other_day="neulich|letztens",
     half="hälfte",
     early="(?:am |zu )?(?:anfang|beginn)",
+    earlier="früher|eher",
     middle="(?:in der )?mitte",
     late="(?:am |gegen )?ende",
     of="in|im|am|an|zu|des|der|von|vom|in der",
@@ -220,8 +223,8 @@ DUTCH = TimeWords(
     months="januari februari maart april mei juni juli augustus september oktober november december",
     weekdays=("maandag dinsdag woensdag donderdag vrijdag zaterdag zondag",),
     seasons=("lente|voorjaar", "zomer", "herfst|najaar", "winter"),
-    units=("dag;dagen", "week;weken", "maand;maanden", "kwartaal;kwartalen", "jaar;jaren"),
-    numbers=("een twee drie vier vijf zes zeven acht negen tien elf twaalf",),
+    units=("dag nacht;dagen nachten", "week;weken", "maand;maanden", "kwartaal;kwartalen", "jaar;jaren"),
+    numbers=("een twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien",),
     ordinals=("eerste", "tweede", "derde", "vierde"),
     last_of="laatste",
     days_before={"vandaag": 0, "gisteren": 1, "eergisteren": 2},
@@ -247,6 +250,7 @@ DUTCH = TimeWords(
     other_day="laatst|pas geleden",
     half="helft",
     early="(?:aan )?(?:het )?begin",
+    earlier="eerder",
     middle="midden|half|medio",
     late="(?:aan )?(?:het )?(?:eind|einde)",
     of="van|van de|van het|in|op|in de",
@@ -266,7 +270,7 @@ FRENCH = TimeWords(
     months="janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
     weekdays=("lundi mardi mercredi jeudi vendredi samedi dimanche",),
     seasons=("printemps", "été|étés", "automne", "hiver"),
-    units=("jour;jours", "semaine;semaines", "mois;mois", "trimestre;trimestres", "an année;ans années"),
+    units=("jour nuit;jours nuits", "semaine;semaines", "mois;mois", "trimestre;trimestres", "an année;ans années"),
     numbers=(
         "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze",
         "une deux trois quatre cinq six sept huit neuf dix onze douze",
@@ -297,9 +301,10 @@ FRENCH = TimeWords(
     other_day="l['\u2019]autre (?:jour|soir|matin|semaine|fois)",
     half="moitié|quinzaine",
     early="(?:au |le |du |en )?(?:début|commencement)",
+    earlier="plus tôt",
     middle="(?:au |le |à la )?(?:milieu|mi)",
     late="(?:à |vers |la |à la |vers la )?fin",
-    of="de|du|des|de l'|de l\u2019|de la|d'|d\u2019|en|le|au|à|dans la|de cette",
+    of="de|du|des|de l'|de l\u2019|de la|d'|d\u2019|en|le|au|à|dans|dans la|de cette",
     since="depuis|dès|à partir de|à partir du|à partir d'",
     since_number="depuis",
     before="avant|avant l'|avant l\u2019",
@@ -323,7 +328,7 @@ SPANISH = TimeWords(
     months="enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
     weekdays=("lunes martes miércoles jueves viernes sábado domingo",),
     seasons=("primavera", "verano", "otoño", "invierno"),
-    units=("día dia;días dias", "semana;semanas", "mes;meses", "trimestre;trimestres", "año;años"),
+    units=("día dia noche;días dias noches", "semana;semanas", "mes;meses", "trimestre;trimestres", "año;años"),
     numbers=("una dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince", "un"),
     ordinals=("primer(?:[oa]s?)?|1er", "segund[oa]", "tercera?|tercero", "cuart[oa]"),
     last_of="últim[oa]s?",
@@ -382,8 +387,8 @@ ITALIAN = TimeWords(
         "lunedì martedì mercoledì giovedì venerdì sabati domeniche",
     ),
     seasons=("primaver[ae]", "estat[ei]", "autunn[oi]", "invern[oi]"),
-    units=("giorno;giorni", "settimana;settimane", "mese;mesi", "trimestre;trimestri", "anno;anni"),
-    numbers=("una due tre quattro cinque sei sette otto nove dieci undici dodici", "un"),
+    units=("giorno notte;giorni notti", "settimana;settimane", "mese;mesi", "trimestre;trimestri", "anno;anni"),
+    numbers=("una due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici", "un"),
     ordinals=("prim[oaie]", "second[oa]", "terz[oa]", "quart[oa]"),
     last_of="ultim[oaie]",
     days_before={"oggi": 0, "ieri": 1, "l'altro ieri": 2, "l\u2019altro ieri": 2, "altroieri": 2, "ieri l'altro": 2},
@@ -440,10 +445,10 @@ PORTUGUESE = TimeWords(
         "segunda terça quarta quinta sexta sábado domingo",
     ),
     seasons=("primavera", "verão", "outono", "inverno"),
-    units=("dia;dias", "semana;semanas", "mês;meses", "trimestre;trimestres", "ano;anos"),
+    units=("dia noite;dias noites", "semana;semanas", "mês;meses", "trimestre;trimestres", "ano;anos"),
     numbers=(
-        "uma dois três quatro cinco seis sete oito nove dez onze doze",
-        "um duas três quatro cinco seis sete oito nove dez onze doze",
+        "uma dois três quatro cinco seis sete oito nove dez onze doze treze catorze quinze",
+        "um duas três quatro cinco seis sete oito nove dez onze doze treze catorze quinze",
     ),
     ordinals=("primeir[oa]s?", "segund[oa]", "terceir[oa]", "quart[oa]"),
     last_of="últim[oa]s?",
