@@ -22,7 +22,7 @@ from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.erasure.shared_rows import is_of
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import CANARY_OWNER, ConsolidationInterval, MemoryLevel, missing_id
-from memcore.models.origin import AUTHORITIES, OWN, Authority, Channel, authority, may_replace
+from memcore.models.origin import AUTHORITIES, OWN, Authority, Channel, authority, came_through, may_replace
 from memcore.records import SEQUENCE_KEY, Lineage, MemoryRecord, Where
 from memcore.retrieval.filters import StoreGuard
 
@@ -65,11 +65,13 @@ class WriteResult:
     """What became of a batch: ids that are in the store now, and those that stay removed, as after a late redelivery.
 
     Skipped are those of agents whose level is none; ``refused`` names the id that an agent's level asks for.
+    ``suspect`` are those of the stored ones that others wrote and that have a sign of :mod:`memcore.models.suspicion`.
     ``unknown_supersedes`` says of a memory how many of those that it supersedes are not in the store, or are none that
     it may supersede.
     """
 
     stored: frozenset[str] = frozenset()
+    suspect: frozenset[str] = frozenset()
     tombstoned: frozenset[str] = frozenset()
     skipped: frozenset[str] = frozenset()
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class WriteResult:
         ids = frozenset(item.id for item in items)
         return WriteResult(
             stored=self.stored & ids,
+            suspect=self.suspect & ids,
             tombstoned=self.tombstoned & ids,
             skipped=self.skipped & ids,
             refused={key: missing for key, missing in self.refused.items() if key in ids},
@@ -165,8 +168,10 @@ class Ingestor:
         agent_ids = sorted({item.agent_id for item in wanted} - {CANARY_OWNER})
         if agent_ids:
             self.ledger.agents.register(self.company, agent_ids, interval=self.interval)
+        stored = frozenset(sent) - tombstoned
         return WriteResult(
-            stored=frozenset(sent) - tombstoned,
+            stored=stored,
+            suspect=stored & {each.entry.id for each in records if came_through(each.entry.origin, {Channel.SUSPECT})},
             tombstoned=tombstoned,
             skipped=skipped,
             refused=refused,

@@ -62,6 +62,7 @@ from memcore.models.memory_changes import (
     require_key,
 )
 from memcore.models.origin import Origin, current_writer
+from memcore.models.suspicion import watched
 from memcore.records import (
     ATTRIBUTES_KEY,
     COMPARED_KEY,
@@ -584,7 +585,7 @@ class Memories:
             }
         )
         # An edit never raises: what it is made of, the old text and the editor's words, has the least of both.
-        origin = Origin.of((old.origin, current_writer().origin()))
+        origin = watched(Origin.of((old.origin, current_writer().origin())), wanted.content)
         left_out = {ATTRIBUTES_KEY, *((SEARCH_NOTES_KEY, COMPARED_KEY) if is_new_text else ())}
         extra = {name: value for name, value in record.extra.items() if name not in left_out}
         if is_new_text and (found := record.found_superseded):

@@ -25,6 +25,7 @@ from memcore.models.memory import (
     within_range,
 )
 from memcore.models.origin import OWN, Origin
+from memcore.models.suspicion import watched
 
 #: The key of a lesson's ``extra`` under which stands what was decided about it (memcore.procedural), and the field in
 #: there that no lesson lacks; only workers write it.
@@ -156,7 +157,7 @@ class MemoryRecord:
         """Return the record of what was asked to be stored. Raises ValidationError."""
         fields = {name: value for name, value in request if name in MemoryEntry.model_fields}
         validity = {"from": request.valid_from, "until": request.valid_until}
-        extra: dict[str, Any] = {ORIGIN_KEY: origin.stored()}
+        extra: dict[str, Any] = {ORIGIN_KEY: watched(origin, request.content).stored()}
         # As it is read: then the record needs no copy of the entry.
         fields["origin"] = Origin.read(extra[ORIGIN_KEY])
         if known := {name: at.timestamp() for name, at in validity.items() if at is not None}:

@@ -114,4 +114,9 @@ def holds_secret(text: str) -> bool:
 
     A mail address is none here, and "basic" is a word like any other.
     """
-    return any(secret.search(text) for secret in (_IN_URL, _NAMED, _KEY))
+    return names_secret(text) or _KEY.search(text) is not None
+
+
+def names_secret(text: str) -> bool:
+    """Return whether a password or a key stands in a text beside its name, or in a URL."""
+    return any(secret.search(text) for secret in (_IN_URL, _NAMED))

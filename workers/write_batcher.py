@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Literal, Self
 
 from memcore.company import CompanyContext
@@ -38,7 +39,7 @@ QueueClass = Literal["engine", "bulk"]
 
 
 class StoredCounter:
-    """Counts the memories that this process has stored, and adds them to the company's counter in the ledger.
+    """Counts memories that this process has stored, and adds them to a counter of the company's in the ledger.
 
     Thread-safe. A process that is killed loses at most the count of its last seconds: no memory depends on it.
     """
@@ -47,12 +48,14 @@ class StoredCounter:
         self,
         measures: Measures,
         company: str,
+        name: MeasureName,
         *,
         seconds: float = SAVE_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._measures = measures
         self._company = company
+        self._name = name
         self._seconds = seconds
         self._monotonic = monotonic
         self._lock = threading.Lock()
@@ -74,7 +77,7 @@ class StoredCounter:
                 return
             count, self._unsaved, self._saved_at = self._unsaved, 0, self._monotonic()
         try:
-            self._measures.add(self._company, MeasureName.MEMORIES_STORED, count)
+            self._measures.add(self._company, self._name, count)
         except MemoryError:
             with self._lock:
                 self._unsaved += count
@@ -229,7 +232,8 @@ class BatchWriter:
     @classmethod
     def of(cls, context: CompanyContext) -> Self:
         """Build and start the batch writer of a worker's company; it closes with the context."""
-        ingestor, stored = Ingestor.of(context), StoredCounter(context.ledger.measures, context.company)
+        ingestor, counter = Ingestor.of(context), partial(StoredCounter, context.ledger.measures, context.company)
+        stored, suspect = counter(MeasureName.MEMORIES_STORED), counter(MeasureName.SUSPECT_STORED)
         own = CallersLoops()
         context.opened.callback(own.close)
         # What a plug-in has opened may belong to the loop of all.
@@ -238,11 +242,13 @@ class BatchWriter:
         def write(items: Sequence[StoreItem]) -> WriteResult:
             written = loop.run(ingestor.write(items))
             stored.add(sum(item.id in written.stored and item.agent_id != CANARY_OWNER for item in items))
+            suspect.add(len(written.suspect))
             return written
 
         writer = cls(write)
         writer.start()
         context.opened.callback(stored.save)
+        context.opened.callback(suspect.save)
         # Called back before that.
         context.opened.callback(writer.close)
         return writer

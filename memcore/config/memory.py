@@ -208,8 +208,9 @@ class OriginsConfig(Frozen):
 
     Attributes:
         authority: by channel (``person``, ``operator``, ``agent``, ``tool``, ``document``, ``peer``, ``import``,
-            ``unknown``): ``instruct``, ``inform``, ``reference`` or ``quarantined``. A channel that is left out keeps
-            its default; a memory of several channels has the least.
+            ``unknown``, ``suspect``): ``instruct``, ``inform``, ``reference`` or ``quarantined``. A channel that is
+            left out keeps its default; a memory of several channels has the least. ``suspect`` is added to what others
+            wrote and reads like an order, a password or an account to pay to.
     """
 
     authority: ReadOnlyMapping[Channel, Authority] = AUTHORITIES

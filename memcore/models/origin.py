@@ -23,7 +23,8 @@ class Channel(StrEnum):
 
     ``person`` is what a person said, ``operator`` what somebody wrote who runs the installation, ``agent`` what an
     agent wrote, ``unknown`` what an older release stored, ``tool`` what a tool answered, ``document`` what a file or
-    page says, ``peer`` what another company's agent said, ``import`` what came out of another system.
+    page says, ``peer`` what another company's agent said, ``import`` what came out of another system. ``suspect`` is no
+    way: memtend adds it to the last four where a text reads like an order, a password or an account to pay to.
     """
 
     PERSON = "person"
@@ -34,6 +35,7 @@ class Channel(StrEnum):
     DOCUMENT = "document"
     PEER = "peer"
     IMPORT = "import"
+    SUSPECT = "suspect"
 
 
 _CLAIMS = tuple(Channel)
@@ -75,6 +77,7 @@ AUTHORITIES: Mapping[Channel, Authority] = ReadOnlyMap(
         Channel.DOCUMENT: Authority.REFERENCE,
         Channel.PEER: Authority.REFERENCE,
         Channel.IMPORT: Authority.REFERENCE,
+        Channel.SUSPECT: Authority.REFERENCE,
     }
 )
 
@@ -132,8 +135,15 @@ class Origin(Frozen):
 
     @property
     def part_of_id(self) -> tuple[str, ...]:
-        """What tells a memory from one of the same text and another origin; nothing for a process' own agent's."""
-        return () if self.is_own else (f"origin {canonical_json(self.stored())}",)
+        """What tells a memory from one of the same text and another origin; nothing for a process' own agent's.
+
+        ``suspect`` follows from the text, and tells nothing.
+        """
+        if self.is_own:
+            return ()
+        stored = self.stored()
+        via = [each for each in stored["via"] if each != Channel.SUSPECT.value]
+        return (f"origin {canonical_json(stored | {'via': via})}",)
 
     def stored(self) -> dict[str, Any]:
         """Return it as a memory carries it."""

@@ -46,6 +46,11 @@ _DAY = timedelta(days=1)
 #: Kinds of work that wait for good where no language model is connected: nothing is late.
 _ASK_A_MODEL = (LessonPayload.task, SynthesisPayload.task, ExtractPayload.task, EndSessionPayload.task)
 
+_COUNTERS = {
+    MeasureName.MEMORIES_STORED: families.STORED,
+    MeasureName.SUSPECT_STORED: families.SUSPECT,
+}
+
 #: Outcomes of questions to a model, as the report counts them.
 _OUTCOMES = ("calls", "refused", "failed", "asked_again")
 
@@ -169,8 +174,8 @@ class Collector:
                     samples.set(family, max(0.0, (now - since).total_seconds()), company=company, job=job)
         measures = ledger.measures.of(companies)
         for each in measures:
-            if each.name is MeasureName.MEMORIES_STORED:
-                samples.set(families.STORED, each.value, company=each.company)
+            if each.name in _COUNTERS:
+                samples.set(_COUNTERS[each.name], each.value, company=each.company)
         for company in companies:
             state = canary_state(measures, company)
             if state is not None:

@@ -33,6 +33,12 @@ STORED = Family(
     meaning="Memories that store jobs wrote; a redelivered one counts again.",
     labels=_OF_COMPANY,
 )
+SUSPECT = Family(
+    name="memtend_suspect_memories_total",
+    kind="counter",
+    meaning="Memories of others' words that read like an order, a password or an account to pay to.",
+    labels=_OF_COMPANY,
+)
 REMOVED = _gauge("memories_removed_24h", "Memories removed by the runs of the last 24 hours.", "company", "reason")
 SUMMARIES = _gauge("summaries_24h", "Summaries made by the runs of the last 24 hours.", *_OF_COMPANY)
 
@@ -76,6 +82,6 @@ REQUESTS = Family(
 #: In the order of the text.
 FAMILIES = (
     *(PART_UP, QUEUE_JOBS, QUEUE_OLDEST, UNREADABLE, WORKERS, HEARTBEAT, TICK),
-    *(AGENTS, LATE, DEAD, HELD, RUNS, STORED, REMOVED, SUMMARIES, RUNNING, RUNNING_FOR, LAPSED),
+    *(AGENTS, LATE, DEAD, HELD, RUNS, STORED, SUSPECT, REMOVED, SUMMARIES, RUNNING, RUNNING_FOR, LAPSED),
     *(CANARY_AGE, FINDABLE, TOKENS, COST, CALLS, FAILING, BUDGET, REINDEX, FINETUNE, EMBED, SEARCH, REQUESTS),
 )

@@ -1,6 +1,7 @@
 """Alert rules: read from their file, and evaluated on scraped metrics for the forms of expression that they use.
 
-The forms are ``metric{label="x", other=~"y.*"} > number`` and ``absent(metric)``; a rule in another form fails here.
+The forms are ``metric{label="x", other=~"y.*"} > number``, ``increase(metric[1h]) > number``, of a counter that began
+with the scrape, and ``absent(metric)``; a rule in another form fails here.
 """
 
 import operator
@@ -27,7 +28,9 @@ _MATCH: Mapping[str, Callable[[str, str], bool]] = {
     "!~": lambda value, wanted: re.fullmatch(wanted, value) is None,
 }
 _SELECTOR = r"(?P<metric>[a-z_:][a-z0-9_:]*)(?:\{(?P<labels>[^}]*)\})?"
-_COMPARISON = re.compile(rf"{_SELECTOR}\s*(?P<compare>[<>=!]=?)\s*(?P<limit>\d+(?:\.\d+)?)")
+_COMPARISON = re.compile(
+    rf"(?:increase\()?{_SELECTOR}(?:\[\w+\]\))?\s*(?P<compare>[<>=!]=?)\s*(?P<limit>\d+(?:\.\d+)?)"
+)
 _ABSENT = re.compile(rf"absent\({_SELECTOR}\)")
 _LABEL = re.compile(r'(?P<name>\w+)\s*(?P<match>=~|!~|!=|=)\s*"(?P<wanted>[^"]*)"\s*,?\s*')
 

@@ -17,6 +17,8 @@ class MeasureName(StrEnum):
 
     #: Memories that store jobs wrote; a redelivered one counts again.
     MEMORIES_STORED = "memories_stored"
+    #: Of those, what others wrote that reads like an order, a password or an account to pay to.
+    SUSPECT_STORED = "suspect_stored"
     #: The newest canary: when it was sent.
     CANARY_SENT = "canary_sent"
     #: The newest canary that was found: when it was sent, and the seconds until it could be found.

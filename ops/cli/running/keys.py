@@ -32,7 +32,7 @@ def create(
         str | None,
         typer.Option(
             help="Highest channel that it may claim for what it stores: "
-            f"{', '.join(each for each in Channel if each is not Channel.UNKNOWN)}. "
+            f"{', '.join(each for each in Channel if each not in {Channel.UNKNOWN, Channel.SUSPECT})}. "
             "Left out: operator with the verb admin, else agent."
         ),
     ] = None,

@@ -100,6 +100,7 @@ def _run(ledger: Ledger, clock: StoppedClock, company: str, agent: str, *, ends:
 
 def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger: Ledger, clock: StoppedClock) -> None:
     ledger.measures.add("acme", MeasureName.MEMORIES_STORED, 12)
+    ledger.measures.add("acme", MeasureName.SUSPECT_STORED, 3)
     ledger.measures.note("acme", MeasureName.CANARY_SENT, 0, at=clock())
     ledger.measures.note("acme", MeasureName.CANARY_FOUND, 0.125, at=clock())
     ledger.ticks.note("acme", sent=0)
@@ -110,6 +111,7 @@ def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger: Ledge
     clock.advance(7 * MINUTE)
     seen = values(collector.gather(None).text(FAMILIES))
     assert seen["memtend_memories_stored_total"] == {labels(): 12}
+    assert seen["memtend_suspect_memories_total"] == {labels(): 3}
     assert seen["memtend_canary_age_seconds"] == {labels(): 420}
     assert seen["memtend_store_to_findable_seconds"] == {labels(): 0.125}
     assert seen["memtend_tick_age_seconds"] == {frozenset(): 420}

@@ -107,6 +107,7 @@ def test_the_channels_below_an_authority_are_those_that_do_not_reach_it() -> Non
         Channel.DOCUMENT,
         Channel.PEER,
         Channel.IMPORT,
+        Channel.SUSPECT,
     }
     assert channels_below(Authority.QUARANTINED, AUTHORITIES) == set()
 

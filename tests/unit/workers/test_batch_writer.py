@@ -13,6 +13,7 @@ from support.thorough import examples
 from memcore.errors import MemoryConnectionError, MemoryStoreError
 from memcore.ingest import WriteResult
 from memcore.jobs import StoreItem
+from memcore.ledger.monitoring.measures import MeasureName
 from workers.write_batcher import BatchWriter, StoredCounter
 
 if TYPE_CHECKING:
@@ -342,7 +343,13 @@ def test_stored_memories_are_added_to_the_counter_now_and_then_and_none_is_lost_
             self.added.append((company, name, amount))
 
     measures, now = Ledger(), [100.0]
-    counter = StoredCounter(measures, "acme", seconds=5.0, monotonic=lambda: now[0])  # type: ignore[arg-type]  # the one call that it makes
+    counter = StoredCounter(
+        measures,  # type: ignore[arg-type]  # the one call that it makes
+        "acme",
+        MeasureName.MEMORIES_STORED,
+        seconds=5.0,
+        monotonic=lambda: now[0],
+    )
     counter.add(0)
     assert measures.added == []
     counter.add(3)
