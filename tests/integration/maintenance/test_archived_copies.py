@@ -65,10 +65,12 @@ async def filled(make_maintenance_fixture: MakeMaintenanceFixture) -> Maintenanc
     return world
 
 
-async def test_a_crash_at_any_call_leaves_every_original_in_the_store_or_the_index(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return await filled(make_maintenance_fixture)
+
+
+async def test_a_crash_at_any_call_leaves_every_original_in_the_store_or_the_index(world: MaintenanceFixture) -> None:
     go_back, counted = world.keep(), Faults()
     run = world.plan_run()
     service = world.service(counted.backend(world.backend), counted.ledger(world.ledger))
@@ -91,10 +93,7 @@ async def test_a_crash_at_any_call_leaves_every_original_in_the_store_or_the_ind
             await check_findable(world, (point, counted.calls[point]))
 
 
-async def test_a_worker_that_is_overtaken_leaves_the_index_as_it_should_be(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_worker_that_is_overtaken_leaves_the_index_as_it_should_be(world: MaintenanceFixture) -> None:
     go_back, counted = world.keep(), Faults()
     run = world.plan_run()
     await world.service(counted.backend(world.backend), counted.ledger(world.ledger)).run(run.run_id)
@@ -123,10 +122,7 @@ async def test_a_worker_that_is_overtaken_leaves_the_index_as_it_should_be(
             await check_findable(world, (point, counted.calls[point]))
 
 
-async def test_an_undo_takes_the_copies_away_and_its_undo_brings_them_back(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_an_undo_takes_the_copies_away_and_its_undo_brings_them_back(world: MaintenanceFixture) -> None:
     run = await world.maintenance_run()
     after = await indexed(world)
     undo = await world.undo(run.run_id)
@@ -180,9 +176,8 @@ async def test_a_summary_of_summaries_leads_to_the_leaves_and_an_undo_back(
 
 
 async def test_a_summary_of_the_archive_stands_for_originals_that_the_archive_has_no_more(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    world: MaintenanceFixture,
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     await world.maintenance_run()
     first = {record.entry.id for record in await world.summaries()}
     assert await world.service().expire_archive() == 0
@@ -199,8 +194,7 @@ async def test_a_summary_of_the_archive_stands_for_originals_that_the_archive_ha
     assert merged <= (await indexed(world)).keys()
 
 
-async def test_copies_go_before_their_entries_of_the_archive(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_copies_go_before_their_entries_of_the_archive(world: MaintenanceFixture) -> None:
     await world.maintenance_run()
     faults = Faults(None)
     keep_days(world, 20)
@@ -210,9 +204,8 @@ async def test_copies_go_before_their_entries_of_the_archive(make_maintenance_fi
 
 
 async def test_what_a_summary_stood_for_cannot_be_found_once_it_is_too_old_but_for_an_undo(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    world: MaintenanceFixture,
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     await world.maintenance_run()
     before, summaries = await indexed(world), {record.entry.id for record in await world.summaries()}
     world.clock.turn(timedelta(days=900))
@@ -226,9 +219,8 @@ async def test_what_a_summary_stood_for_cannot_be_found_once_it_is_too_old_but_f
 
 
 async def test_deleting_a_summary_takes_the_copies_away_and_undoing_it_brings_them_back(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    world: MaintenanceFixture,
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     await world.maintenance_run()
     before, gone = await indexed(world), (await world.summaries())[0].entry.id
     deletion = Deletion(LedgerUrls(ledger="sqlite:///x", journal="sqlite:///x"), company=COMPANY, clock=world.clock)
@@ -240,8 +232,7 @@ async def test_deleting_a_summary_takes_the_copies_away_and_undoing_it_brings_th
     assert await indexed(world) == before
 
 
-async def test_a_restored_memory_has_no_copy(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_restored_memory_has_no_copy(world: MaintenanceFixture) -> None:
     await world.maintenance_run()
     before = await indexed(world)
     run = world.plan_run(kind="restore", scope_id=uid(1))

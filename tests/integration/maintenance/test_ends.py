@@ -62,6 +62,11 @@ def everything() -> Iterable[MemoryRecord]:
 
 
 #: The facts are 1 to 5, the working memories 6 to 10: in none, session x, project x, task x, session and project y.
+@pytest.fixture
+def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return make_maintenance_fixture(HELD_BY_GUARD)
+
+
 @pytest.mark.parametrize(
     ("level", "kind", "gone"),
     [
@@ -78,9 +83,8 @@ def everything() -> Iterable[MemoryRecord]:
     ],
 )
 async def test_an_end_takes_what_was_to_live_no_longer_and_an_undo_brings_it_back(
-    make_maintenance_fixture: MakeMaintenanceFixture, level: MemoryLevel, kind: EndKind, gone: set[int]
+    world: MaintenanceFixture, level: MemoryLevel, kind: EndKind, gone: set[int]
 ) -> None:
-    world = make_maintenance_fixture(HELD_BY_GUARD)
     world.level = level
     await world.store(everything())
     before = await world.snapshot()
@@ -133,9 +137,8 @@ async def test_what_was_made_after_the_end_was_asked_for_stays(world: Maintenanc
 
 @pytest.mark.parametrize("level", [MemoryLevel.SESSION, MemoryLevel.PROJECT])
 async def test_a_store_that_came_after_the_end_had_run_goes_with_the_next_run(
-    make_maintenance_fixture: MakeMaintenanceFixture, level: MemoryLevel
+    world: MaintenanceFixture, level: MemoryLevel
 ) -> None:
-    world = make_maintenance_fixture(HELD_BY_GUARD)
     world.level = level
     await world.store([made_in(1, session="s", project="s")])
     await world.end("end_session" if level is MemoryLevel.SESSION else "end_project", "s")
@@ -162,10 +165,7 @@ async def test_what_an_undone_end_brought_back_stays_after_its_hold_has_ended(wo
     assert await numbers(world) == {1}
 
 
-async def test_a_silent_session_is_over_and_a_session_that_goes_on_is_not(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(HELD_BY_GUARD)
+async def test_a_silent_session_is_over_and_a_session_that_goes_on_is_not(world: MaintenanceFixture) -> None:
     world.level = MemoryLevel.SESSION
     world.timeouts = Timeouts(session=timedelta(hours=24))
     await world.store(made_in(n, session="silent", hours_old=25 + n) for n in range(1, 5))
@@ -204,10 +204,7 @@ async def test_a_project_rests_for_ever_unless_somebody_sets_a_limit(world: Main
     assert await numbers(world) == set()
 
 
-async def test_working_memories_are_over_after_a_day_and_no_guard_holds_that(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(HELD_BY_GUARD)
+async def test_working_memories_are_over_after_a_day_and_no_guard_holds_that(world: MaintenanceFixture) -> None:
     world.timeouts = Timeouts.of(MemoryOptionsConfig())
     working = MemoryCategory.WORKING
     await world.store([made_in(1, category=working, hours_old=25), made_in(2, category=working, hours_old=23)])

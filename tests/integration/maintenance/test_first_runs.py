@@ -46,10 +46,12 @@ def removed(run: Run) -> int:
     return run.counts["consolidated"] + run.counts["enforced"]
 
 
-async def test_the_first_runs_remove_little_at_a_time_until_the_guard_would_let_them(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return await filled(make_maintenance_fixture)
+
+
+async def test_the_first_runs_remove_little_at_a_time_until_the_guard_would_let_them(world: MaintenanceFixture) -> None:
     runs: list[Run] = []
     while len(runs) < 40 and (not runs or "planned_limit" in runs[-1].counts):
         before = len(await world.live())
@@ -84,8 +86,7 @@ async def test_first_runs_wait_where_the_policy_says_so_or_nothing_would_fit(
     assert (await scheduled_run(world)).state is WorkState.HELD
 
 
-async def test_a_run_that_a_person_asked_for_is_held(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_run_that_a_person_asked_for_is_held(world: MaintenanceFixture) -> None:
     run = world.plan_run()
     await world.to_the_end(run.run_id)
     assert world.run(run.run_id).state is WorkState.HELD
@@ -93,10 +94,7 @@ async def test_a_run_that_a_person_asked_for_is_held(make_maintenance_fixture: M
     assert (await scheduled_run(world)).state is WorkState.HELD, "a person has decided about this agent"
 
 
-async def test_what_a_person_undid_is_not_done_again_little_by_little(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_what_a_person_undid_is_not_done_again_little_by_little(world: MaintenanceFixture) -> None:
     run = await scheduled_run(world)
     assert 0 < removed(run) <= 14
     await world.undo(run.run_id)

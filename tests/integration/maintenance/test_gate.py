@@ -87,10 +87,12 @@ async def live_texts(world: MaintenanceFixture) -> set[str]:
     return {record.entry.content for record in (await world.live()).values()}
 
 
-async def test_a_group_that_would_lose_answers_stays_and_another_is_replaced(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return await filled(make_maintenance_fixture)
+
+
+async def test_a_group_that_would_lose_answers_stays_and_another_is_replaced(world: MaintenanceFixture) -> None:
     before = await world.snapshot()
     run = world.plan_run()
     assert isinstance(await service(world, Writes()).run(run.run_id), Done)
@@ -140,8 +142,7 @@ async def test_nothing_is_refused_where_nothing_is_judged_or_all_may_be_lost(
     assert not world.run(run.run_id).counts.get("gate_refused")
 
 
-async def test_with_the_archive_in_prompts_nothing_is_lost(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_with_the_archive_in_prompts_nothing_is_lost(world: MaintenanceFixture) -> None:
     run = world.plan_run()
     await service(world, Writes(), retrieval=MemoryRetrievalConfig()).run(run.run_id)
     counts = world.run(run.run_id).counts
@@ -168,9 +169,8 @@ async def test_the_archive_does_not_answer_for_what_a_model_wrote(
 
 
 async def test_what_a_prompt_shows_and_search_does_not_is_not_found(
-    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch
+    world: MaintenanceFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     written = Writes(tags=(SYNTHESIZED_TAG,))
     assert (await service(world, written).plan(AGENT)).gate is not None
 
@@ -183,8 +183,7 @@ async def test_what_a_prompt_shows_and_search_does_not_is_not_found(
     assert (plan.gate.found_before, plan.gate.found_after) == (0, 0)
 
 
-async def test_a_plan_says_what_the_gate_would_refuse(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_plan_says_what_the_gate_would_refuse(world: MaintenanceFixture) -> None:
     plan = await service(world, Writes()).plan(AGENT)
     assert plan.gate is not None
     assert (plan.gate.judged, plan.gate.refused) == (2, 1)

@@ -82,10 +82,12 @@ def states(world: MaintenanceFixture, run: Run) -> list[GroupState]:
     return [group.state for group in groups(world, run)]
 
 
-async def test_a_run_shows_what_it_would_merge_and_removes_only_what_is_due(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return await filled(make_maintenance_fixture)
+
+
+async def test_a_run_shows_what_it_would_merge_and_removes_only_what_is_due(world: MaintenanceFixture) -> None:
     plan = await world.service().plan(AGENT)
     assert (plan.is_held, plan.is_proposal) == (True, True)
     assert "would propose 3 groups of 9 memories" in plan.reason
@@ -109,10 +111,7 @@ async def test_a_run_shows_what_it_would_merge_and_removes_only_what_is_due(
     await world.check_balance()
 
 
-async def test_what_is_adopted_is_what_was_shown_and_an_undo_takes_it_back(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_what_is_adopted_is_what_was_shown_and_an_undo_takes_it_back(world: MaintenanceFixture) -> None:
     before = await world.snapshot()
     run = await proposing(world)
     shown = groups(world, run)[1].summary
@@ -141,8 +140,7 @@ async def test_what_is_adopted_is_what_was_shown_and_an_undo_takes_it_back(
     assert await world.snapshot() == before
 
 
-async def test_a_second_decision_changes_nothing(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_second_decision_changes_nothing(world: MaintenanceFixture) -> None:
     run = await proposing(world)
     with pytest.raises(MemoryInputError, match="9: no such group is proposed"):
         decide(world, run, 1, 9)
@@ -187,10 +185,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_group_that_is_no_longer_as_shown_stays_and_says_so(
-    make_maintenance_fixture: MakeMaintenanceFixture, change: str
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_group_that_is_no_longer_as_shown_stays_and_says_so(world: MaintenanceFixture, change: str) -> None:
     run = await proposing(world)
     await CHANGES[change](world)
     shown, *_ = await shown_groups(world.ledger, world.backend, run)
@@ -203,10 +198,7 @@ async def test_a_group_that_is_no_longer_as_shown_stays_and_says_so(
     assert (groups(world, run)[0].state, groups(world, run)[0].reason) == (PROPOSED, CHANGED)
 
 
-async def test_a_dismissed_group_is_not_proposed_again_and_the_next_slot_looks_anew(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_dismissed_group_is_not_proposed_again_and_the_next_slot_looks_anew(world: MaintenanceFixture) -> None:
     first = await proposing(world)
     await decided(world, first, 1, state=DISMISSED)
     assert states(world, first) == [DISMISSED, PROPOSED, PROPOSED]
@@ -225,10 +217,7 @@ async def test_a_dismissed_group_is_not_proposed_again_and_the_next_slot_looks_a
     assert len(groups(world, await proposing(world))) == 3, "decisions are kept as long as the journal"
 
 
-async def test_a_proposal_goes_when_the_next_run_finds_nothing_to_propose(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_proposal_goes_when_the_next_run_finds_nothing_to_propose(world: MaintenanceFixture) -> None:
     run = await proposing(world)
     await world.backend.delete_many(AGENT, [uid(n) for n in range(2, 11)])
     await world.maintenance_run()
@@ -261,10 +250,7 @@ async def test_a_run_waits_for_the_model_then_proposes_what_it_wrote(
     assert len(world.model.asked) == asked, "what was shown is adopted, and nobody is asked again"
 
 
-async def test_a_run_that_was_allowed_to_be_large_proposes_too(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_run_that_was_allowed_to_be_large_proposes_too(world: MaintenanceFixture) -> None:
     planned = world.plan_run(allow_large=True)
     assert isinstance(await world.to_the_end(planned.run_id), Skipped)
     assert (world.run(planned.run_id).step, len(await world.live())) == (RunStep.ADOPTION, 10)
@@ -363,10 +349,7 @@ async def test_a_crash_at_any_call_loses_nothing_and_adopts_what_was_shown(
         assert await world.snapshot() == first, where
 
 
-async def test_a_memory_that_changes_while_it_is_adopted_is_not_lost(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_memory_that_changes_while_it_is_adopted_is_not_lost(world: MaintenanceFixture) -> None:
     run = await proposing(world)
     decide(world, run, 1)
     go_back = world.keep()

@@ -40,7 +40,7 @@ POLICY = ConsolidationConfig(
     max_removed_floor=0,
 )
 
-#: What the run of :func:`filled` is held for, and what it did before.
+#: What the run of :func:`world` is held for, and what it did before.
 HELD = {
     "planned": 8,
     "planned_consolidated": 6,
@@ -55,7 +55,8 @@ HELD = {
 }
 
 
-async def filled(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
     """Two that are too old, one that has expired, two summaries' worth, and two over the limit."""
     world = make_maintenance_fixture(POLICY)
     await world.store([memory(1, days_old=100), memory(2, days_old=101), memory(3, days_old=1, expires_in_days=-0.5)])
@@ -83,10 +84,7 @@ async def crashed(world: MaintenanceFixture, run_id: str, faults: Faults) -> Non
     world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
 
 
-async def test_what_is_due_goes_and_the_rest_waits_for_a_person(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_what_is_due_goes_and_the_rest_waits_for_a_person(world: MaintenanceFixture) -> None:
     plan = await world.service().plan(AGENT)
     assert (plan.live, plan.left, plan.removed, plan.guarded, plan.is_held) == (13, 10, 11, 8, True)
 
@@ -104,8 +102,7 @@ async def test_what_is_due_goes_and_the_rest_waits_for_a_person(
     assert world.run(run.run_id).state is WorkState.DISMISSED
 
 
-async def test_what_was_shown_is_done_after_a_release(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_what_was_shown_is_done_after_a_release(world: MaintenanceFixture) -> None:
     run = await held(world)
 
     world.ledger.runs.approve_held(COMPANY, run.run_id)
@@ -257,9 +254,8 @@ async def test_a_run_that_waited_for_its_model_is_judged_once_the_model_is_there
 
 
 async def test_a_run_that_an_earlier_release_held_is_held_once_more_with_the_figures_of_its_steps(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    world: MaintenanceFixture,
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     run = world.plan_run()
     taken = world.ledger.runs.claim(COMPANY, run.run_id, lease=LEASE_LENGTH)
     assert taken is not None
@@ -275,9 +271,8 @@ async def test_a_run_that_an_earlier_release_held_is_held_once_more_with_the_fig
 @pytest.mark.slow(because="dozens of crashes, each with the run that follows")
 @pytest.mark.parametrize("is_released", [False, True])
 async def test_a_crash_at_any_call_changes_neither_what_is_shown_nor_what_is_removed(
-    make_maintenance_fixture: MakeMaintenanceFixture, is_released: bool
+    world: MaintenanceFixture, is_released: bool
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     run = await held(world) if is_released else world.plan_run()
     if is_released:
         world.ledger.runs.approve_held(COMPANY, run.run_id)
