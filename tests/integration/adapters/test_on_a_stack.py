@@ -167,24 +167,21 @@ def test_a_deleted_item_can_be_brought_back(in_process: Memory) -> None:
     assert found.value == {"n": 1}
 
 
-def test_a_session_of_a_process_is_read_in_another(memory: Memory | RemoteMemory) -> None:
+async def test_a_session_of_a_process_is_read_in_another(memory: Memory | RemoteMemory) -> None:
     agent_id = new_id()
     written: list[Any] = [{"role": "user", "content": f"message {n}"} for n in range(20)]
     written.append({"type": "function_call_output", "call_id": "1", "output": '"\\\n' * 40_000})
 
-    async def run() -> None:
-        session = MemtendSession("thread", memory=memory, agent_id=agent_id)
-        await session.add_items(written[:2])
-        await session.add_items(written[2:])
-        again = MemtendSession("thread", memory=memory, agent_id=agent_id)
-        assert await again.get_items() == written
-        assert await again.get_items(limit=3) == written[-3:]
-        assert await again.pop_item() == written[-1]
-        assert await session.get_items() == written[:-1]
-        await session.clear_session()
-        assert await again.get_items() == []
-
-    asyncio.run(run())
+    session = MemtendSession("thread", memory=memory, agent_id=agent_id)
+    await session.add_items(written[:2])
+    await session.add_items(written[2:])
+    again = MemtendSession("thread", memory=memory, agent_id=agent_id)
+    assert await again.get_items() == written
+    assert await again.get_items(limit=3) == written[-3:]
+    assert await again.pop_item() == written[-1]
+    assert await session.get_items() == written[:-1]
+    await session.clear_session()
+    assert await again.get_items() == []
 
 
 def test_four_callers_who_pop_at_once_get_each_item_once(memory: Memory | RemoteMemory) -> None:
