@@ -1,7 +1,6 @@
 """The memory service on a real ledger: runs, pages, the removal of a memory, what is noted and what it dispatches."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from support.checkpoint_rows import checkpoint_row
 from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY, StoppedClock
 from support.maintenance_fixture import AGENT, memory, uid
-from support.memory_services import WORD, memory_service
+from support.memory_services import WORD, memory_service, noted
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.errors import (
@@ -35,30 +34,6 @@ from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 from memcore.service import MemoryService
 
 LEASE = timedelta(seconds=45)
-
-
-@pytest.fixture
-def dispatcher() -> RecordingDispatcher:
-    return RecordingDispatcher()
-
-
-@pytest.fixture
-async def backend(clock: StoppedClock) -> AsyncIterator[InMemoryBackend]:
-    made = InMemoryBackend(company=COMPANY, clock=clock)
-    await made.connect()
-    yield made
-    await made.disconnect()
-
-
-@pytest.fixture
-def service(
-    ledger: Ledger, dispatcher: RecordingDispatcher, clock: StoppedClock, tmp_path: Path, backend: InMemoryBackend
-) -> MemoryService:
-    return memory_service(ledger, dispatcher, clock, tmp_path, backend=backend)
-
-
-def noted(ledger: Ledger) -> list[tuple[str, str, str | None, str | None]]:
-    return [(line.actor, line.action, line.subject, line.reason) for line in ledger.audit.page(COMPANY)]
 
 
 def at_work(ledger: Ledger, run_id: str) -> tuple[FineTuneRun, str]:

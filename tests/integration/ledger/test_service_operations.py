@@ -10,7 +10,7 @@ import pytest
 from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY, StoppedClock
 from support.maintenance_fixture import AGENT, memory, uid
-from support.memory_services import WORD, memory_service
+from support.memory_services import WORD, noted
 
 from memcore import ids
 from memcore.backends.factory import WorkerBackend
@@ -38,30 +38,6 @@ from memcore.service.usage import PendingNotes
 OTHER = "globex"
 
 _LEASE = timedelta(seconds=45)
-
-
-@pytest.fixture
-def dispatcher() -> RecordingDispatcher:
-    return RecordingDispatcher()
-
-
-@pytest.fixture
-async def backend(clock: StoppedClock) -> AsyncIterator[InMemoryBackend]:
-    made = InMemoryBackend(company=COMPANY, clock=clock)
-    await made.connect()
-    yield made
-    await made.disconnect()
-
-
-@pytest.fixture
-def service(
-    ledger: Ledger, dispatcher: RecordingDispatcher, clock: StoppedClock, tmp_path: Path, backend: InMemoryBackend
-) -> MemoryService:
-    return memory_service(ledger, dispatcher, clock, tmp_path, backend=backend)
-
-
-def noted(ledger: Ledger, company: str = COMPANY) -> list[tuple[str, str, str | None, str | None]]:
-    return [(line.actor, line.action, line.subject, line.reason) for line in ledger.audit.page(company)]
 
 
 def settings_of(folder: Path) -> Settings:

@@ -9,7 +9,7 @@ import pytest
 from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY, StoppedClock
 from support.mcp_sessions import Sessions, envelope_of, facts_of, text_of
-from support.memory_services import memory_service
+from support.memory_services import memory_service, noted
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.ledger.dead_letters import NewDeadLetter
@@ -74,10 +74,6 @@ async def proposed(service: MemoryService) -> Approval:
     return await service.approvals.propose(
         MemoryStoreRequest.model_validate({"content": HOSTILE, "category": "semantic"}), by="eve"
     )
-
-
-def noted(ledger: Ledger) -> list[tuple[str, str, str | None, str | None]]:
-    return [(line.actor, line.action, line.subject, line.reason) for line in ledger.audit.page(COMPANY)]
 
 
 def executed(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
