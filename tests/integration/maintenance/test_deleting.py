@@ -122,7 +122,7 @@ async def test_what_is_deleted_during_a_run_lives_on_in_no_summary(world: Mainte
     await world.store(memory(number, days_old=60 - number, content=f"secret {number}") for number in (1, 2, 3, 4))
     go_back = world.keep()
     counted = Faults()
-    await world.service(counted.backend(world.backend), counted.ledger(world.ledger)).run(world.plan_run().run_id)
+    await world.watched(counted).run(world.plan_run().run_id)
     assert len(counted.calls) >= 30, "the scenario has become too small to mean anything"
     outcomes = set[bool]()
     first, last = counted.calls.index("journal.removals"), counted.calls.index("journal.settle")
@@ -138,7 +138,7 @@ async def test_what_is_deleted_during_a_run_lives_on_in_no_summary(world: Mainte
                 answers.append(None)
 
         faults = Faults(point, strike=meanwhile)
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(maintenance_run.run_id)
+        await world.watched(faults).run(maintenance_run.run_id)
         assert isinstance(await world.to_the_end(maintenance_run.run_id), Done | Skipped), counted.calls[point]
         live, (answer,) = await world.live(), answers
         if answer is True:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.fault_injection import Crash, Faults, crash_points
+from support.fault_injection import Faults, crash_points
 from support.maintenance_fixture import AGENT, COMPANY, START, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 from support.thorough import examples
 
@@ -16,7 +16,6 @@ from memcore.config.maintenance import ConsolidationConfig, RetentionConfig, Ret
 from memcore.config.memory import MemoryOptionsConfig
 from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.agents import AgentSpec
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.runs import EndKind
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.rules import EndedScopes, Timeouts
@@ -269,7 +268,7 @@ async def test_a_crash_at_any_call_of_an_end_loses_nothing_and_ends_all_the_same
     go_back = world.keep()
     seen = Faults()
     run = world.plan_run(kind="end_session", scope_id="s")
-    await world.service(seen.backend(world.backend), seen.ledger(world.ledger)).run(run.run_id)
+    await world.watched(seen).run(run.run_id)
     after = await world.snapshot()
     assert len(after) == 3
     assert len(seen.calls) >= 15, "the scenario has become too small to mean anything"
@@ -278,9 +277,7 @@ async def test_a_crash_at_any_call_of_an_end_loses_nothing_and_ends_all_the_same
         go_back()
         run = world.plan_run(kind="end_session", scope_id="s")
         faults = Faults(point)
-        with pytest.raises(Crash):
-            await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
-        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+        await world.crash(run.run_id, faults)
 
         outcome = await world.to_the_end(run.run_id)
 

@@ -24,7 +24,6 @@ from memcore.config.maintenance import ConsolidationApply, ConsolidationConfig, 
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import RetryExhaustedError
 from memcore.jobs import Done, Skipped, Use
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.runs import Run
 from memcore.ledger.work_items import WorkState
@@ -437,7 +436,7 @@ async def test_a_crash_at_any_call_loses_nothing_and_doubles_nothing(
             live = await world.live()
             assert set(copies) == {uid(n) for n in range(1, 7)}, label
             assert set(copies.values()) <= set(live), label
-            world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+            world.end_lease()
             assert isinstance(await world.to_the_end(run.run_id), Done), label
             await check_written(world, label)
             assert await world.snapshot() == after, label

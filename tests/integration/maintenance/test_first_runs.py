@@ -3,12 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from support.fault_injection import Crash, Faults, crash_points
+from support.fault_injection import Faults, crash_points
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
 from memcore.jobs import Done
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.runs import NewRun, Run
 from memcore.ledger.work_items import WorkState
 
@@ -120,16 +119,12 @@ async def test_a_crash_at_any_call_lets_a_first_run_remove_no_more(
     run = planned(world)
     go_back = world.keep()
     faultless = Faults()
-    assert isinstance(
-        await world.service(faultless.backend(world.backend), faultless.ledger(world.ledger)).run(run.run_id), Done
-    )
+    assert isinstance(await world.watched(faultless).run(run.run_id), Done)
     assert removed(world.run(run.run_id)) == 14
     for point in crash_points(faultless.calls):
         go_back()
         faults = Faults(point)
-        with pytest.raises(Crash):
-            await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
-        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+        await world.crash(run.run_id, faults)
         await world.to_the_end(run.run_id)
         assert removed(world.run(run.run_id)) == 14, (point, faultless.calls[point])
         await world.check_balance()

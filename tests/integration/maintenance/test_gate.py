@@ -3,7 +3,6 @@
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from memcore.config.maintenance import ConsolidationConfig, GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import MemoryRetrievalError
 from memcore.jobs import Done
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.consolidation_groups import GroupState
 from memcore.maintenance.consolidation.factory import ConsolidationDeps
 from memcore.maintenance.consolidation.strategy import (
@@ -204,7 +202,7 @@ async def test_a_crash_at_any_call_leaves_the_same_in_the_end(make_maintenance_f
         run = world.plan_run()
         with pytest.raises(Crash):
             await service(world, Writes(), faults=Faults(at)).run(run.run_id)
-        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+        world.end_lease()
         assert isinstance(await service(world, Writes()).run(run.run_id), Done), calm.calls[at]
         assert await live_texts(world) == expected, calm.calls[at]
         assert world.run(run.run_id).counts["gate_refused"] == 1, calm.calls[at]

@@ -24,7 +24,6 @@ from support.model_runs import DUAL, LLM, with_model
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import BudgetExceededError, MemoryError, ProviderUnavailableError, RetryExhaustedError  # noqa: A004
 from memcore.jobs import Deferred, Done, Outcome
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.work_items import WorkState
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 from memcore.models.memory import ConsolidationInterval, MemoryQuery
@@ -230,7 +229,7 @@ async def test_a_crash_at_any_call_while_the_model_is_away_loses_nothing(
         assert places_due(world.ledger, run_id, company=COMPANY) == [0, 1]
         await watched.ask(run_id, 0)
         await watched.ask(run_id, 1)
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run_id)
+        await world.watched(faults).run(run_id)
 
     seen = Faults()
     await ask(seen, world.plan_run().run_id)
@@ -240,7 +239,7 @@ async def test_a_crash_at_any_call_while_the_model_is_away_loses_nothing(
         run = world.plan_run()
         with pytest.raises(Crash):
             await ask(Faults(point), run.run_id)
-        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+        world.end_lease()
 
         await to_the_end(world, run.run_id)
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 from support.fake_summarizer import FakeSummarizer
-from support.fault_injection import AT_CALLS, Crash, Faults, crash_points
+from support.fault_injection import AT_CALLS, Faults, crash_points
 from support.maintenance_fixture import (
     AGENT,
     COMPANY,
@@ -21,7 +21,6 @@ from support.maintenance_fixture import (
 from memcore.config.maintenance import ConsolidationApply, ConsolidationConfig, ConsolidationStrategyType
 from memcore.errors import MemoryInputError
 from memcore.jobs import Done, Outcome, Skipped, Use
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.runs import Run, RunStep
 from memcore.ledger.work_items import WorkState
@@ -306,12 +305,6 @@ async def test_a_repetition_keeps_its_words_tags_and_uses(make_maintenance_fixtu
     assert world.ledger.uses.of(COMPANY, AGENT, [memory_id])[memory_id].uses == 3
 
 
-async def crashed(world: MaintenanceFixture, run_id: str, faults: Faults) -> None:
-    with pytest.raises(Crash):
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run_id)
-    world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
-
-
 @pytest.mark.slow(because="dozens of crashes, each with the run that follows")
 @pytest.mark.parametrize("is_after", AT_CALLS)
 @pytest.mark.parametrize("places", [None, (), (1, 3)], ids=["proposing", "adopting all", "adopting two"])
@@ -327,14 +320,14 @@ async def test_a_crash_at_any_call_loses_nothing_and_adopts_what_was_shown(
         decide(world, run, *places)
     go_back = world.keep()
     faultless = Faults()
-    await world.service(faultless.backend(world.backend), faultless.ledger(world.ledger)).run(run.run_id)
+    await world.watched(faultless).run(run.run_id)
     after, end, shown = await world.snapshot(), world.run(run.run_id), groups(world, run)
     assert end.state is (WorkState.DONE if places == () else WorkState.HELD)
     assert len(faultless.calls) >= 20, "the scenario has become too small to mean anything"
 
     for point in crash_points(faultless.calls):
         go_back()
-        await crashed(world, run.run_id, Faults(point, is_after=is_after))
+        await world.crash(run.run_id, Faults(point, is_after=is_after))
 
         await world.to_the_end(run.run_id)
 
@@ -354,12 +347,12 @@ async def test_a_memory_that_changes_while_it_is_adopted_is_not_lost(world: Main
     decide(world, run, 1)
     go_back = world.keep()
     faultless = Faults()
-    await world.service(faultless.backend(world.backend), faultless.ledger(world.ledger)).run(run.run_id)
+    await world.watched(faultless).run(run.run_id)
     claimed = faultless.calls.index("backend.claim")
     for point in range(claimed + 1):
         go_back()
         faults = Faults(point, strike=lambda: CHANGES["changed"](world))
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
+        await world.watched(faults).run(run.run_id)
         changed = (await world.live())[uid(2)]
         assert changed.entry.content == "another text", (point, faultless.calls[point])
         assert comparable(changed)

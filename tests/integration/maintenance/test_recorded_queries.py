@@ -14,7 +14,6 @@ from support.vector_backend import VectorInMemory
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.jobs import Done, RecordedQuery
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.runs import Run
 from memcore.maintenance.consolidation.factory import ConsolidationDeps
 from memcore.maintenance.consolidation.strategy import (
@@ -205,7 +204,7 @@ async def test_a_crash_at_any_call_leaves_the_same_in_the_end(make_maintenance_f
         go_back()
         with pytest.raises(Crash):
             await ran(world, faults=Faults(at))
-        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+        world.end_lease()
         (run_id,) = [run.run_id for run in world.ledger.runs.list(COMPANY)]
         await finished(world, run_id)
         assert await texts_of(world) == expected, calm.calls[at]

@@ -1,24 +1,22 @@
 """The removal guard: what it holds, what goes on all the same, and what a released run may remove."""
 
 import asyncio
-import tempfile
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.fake_summarizer import FakeSummarizer
-from support.fault_injection import Crash, Faults, crash_points
-from support.ledger_records import copied_urls
+from support.fault_injection import Faults, crash_points
 from support.maintenance_fixture import (
     AGENT,
     COMPANY,
-    SHARED_MEMORY,
     MaintenanceFixture,
     MakeMaintenanceFixture,
     memory,
+    opened_world,
     uid,
 )
 from support.random_histories import POLICIES, stores
@@ -76,12 +74,6 @@ async def held(world: MaintenanceFixture) -> Run:
 
 def over_its_limit(limit: int) -> ConsolidationConfig:
     return ConsolidationConfig(strategy=ConsolidationStrategyType.NONE, max_memories_per_agent=limit)
-
-
-async def crashed(world: MaintenanceFixture, run_id: str, faults: Faults) -> None:
-    with pytest.raises(Crash):
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run_id)
-    world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
 
 
 async def test_what_is_due_goes_and_the_rest_waits_for_a_person(world: MaintenanceFixture) -> None:
@@ -217,7 +209,7 @@ async def test_what_was_stored_while_a_released_run_was_at_work_waits_for_the_ne
     world.ledger.runs.approve_held(COMPANY, run.run_id)
     faults = Faults()
     go_back = world.keep()
-    await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
+    await world.watched(faults).run(run.run_id)
     judged = faults.calls.index("runs.advance")
     go_back()
 
@@ -225,9 +217,7 @@ async def test_what_was_stored_while_a_released_run_was_at_work_waits_for_the_ne
         await world.store([memory(n, days_old=20 - n / 100) for n in range(100, 130)])
 
     faults = Faults(judged, strike=more)
-    assert isinstance(
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id), Done
-    )
+    assert isinstance(await world.watched(faults).run(run.run_id), Done)
 
     done = world.run(run.run_id).counts
     assert all(done[name] <= most for name, most in shown.items())
@@ -278,14 +268,14 @@ async def test_a_crash_at_any_call_changes_neither_what_is_shown_nor_what_is_rem
         world.ledger.runs.approve_held(COMPANY, run.run_id)
     go_back = world.keep()
     faultless = Faults()
-    await world.service(faultless.backend(world.backend), faultless.ledger(world.ledger)).run(run.run_id)
+    await world.watched(faultless).run(run.run_id)
     after, end = await world.snapshot(), world.run(run.run_id)
     assert end.state is (WorkState.DONE if is_released else WorkState.HELD)
     assert len(faultless.calls) >= 35, "the scenario has become too small to mean anything"
 
     for point in crash_points(faultless.calls):
         go_back()
-        await crashed(world, run.run_id, Faults(point))
+        await world.crash(run.run_id, Faults(point))
 
         await world.to_the_end(run.run_id)
 
@@ -304,14 +294,9 @@ async def test_a_crash_at_any_call_changes_neither_what_is_shown_nor_what_is_rem
     strikes=st.integers(0, 200),
     days=st.integers(0, 10),
 )
-@settings(
-    max_examples=examples(15),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(max_examples=examples(15))
 def test_no_released_run_removes_more_than_was_shown(
     ledger_template: Path,
-    tmp_path: Path,
     records: list[MemoryRecord],
     policy: ConsolidationConfig,
     strategy: str,
@@ -319,15 +304,10 @@ def test_no_released_run_removes_more_than_was_shown(
     strikes: int,
     days: int,
 ) -> None:
-    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
     guard = {"strategy": strategy, "max_removed_fraction": 0.2, "max_removed_floor": 0}
     policy = ConsolidationConfig.model_validate({**dict(policy), **guard})
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
-        try:
-            asyncio.run(_released(world, records, more, strikes=strikes, days=days))
-        finally:
-            world.ledger.close()
+    with opened_world(ledger_template, policy) as world:
+        asyncio.run(_released(world, records, more, strikes=strikes, days=days))
 
 
 async def _released(
@@ -346,7 +326,7 @@ async def _released(
         await world.store(more)
 
     faults = Faults(strikes, strike=stored)
-    await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
+    await world.watched(faults).run(run.run_id)
 
     found = world.run(run.run_id)
     assert found.state in {WorkState.DONE, WorkState.HELD}
