@@ -30,17 +30,8 @@ from ops.cli.session import JsonCommand
 
 
 @pytest.fixture
-def environ(sqlite_ledger: LedgerUrls, tmp_path: Path) -> dict[str, str]:
-    """An installation of which only the ledger is there."""
-    return {
-        "MEMTEND_BROKER_URL": "redis://127.0.0.1:1/0",
-        "MEMTEND_DATABASE_URL": sqlite_ledger.ledger,
-        "MEMTEND_JOURNAL_URL": sqlite_ledger.journal,
-        "MEMTEND_QDRANT_URL": "http://127.0.0.1:1",
-        "MEMTEND_HOME": str(tmp_path),
-        "MEMTEND_POLICY_PATH": str(tmp_path / "policy.yaml"),
-        "COLUMNS": "200",
-    }
+def environ(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    return environ | {"MEMTEND_POLICY_PATH": str(tmp_path / "policy.yaml"), "COLUMNS": "200"}
 
 
 def checked(environ: dict[str, str], url: str, *words: str, policy: str = f"model: {MODEL}", **given: str) -> Result:

@@ -10,7 +10,6 @@ from support.active_collections import served
 from support.registered_checkpoints import registered
 
 from memcore.config.settings import Settings
-from memcore.config.urls import LedgerUrls
 from memcore.embedding.factory import create_embedder
 from memcore.errors import MemoryConfigError
 from memcore.finetune.checkpoint import choice_of
@@ -25,16 +24,8 @@ CONFIGURED = "wordllama-256-tempered"
 
 
 @pytest.fixture
-def settings(sqlite_ledger: LedgerUrls, tmp_path: Path) -> Settings:
-    return Settings.load(
-        {
-            "MEMTEND_BROKER_URL": "redis://127.0.0.1:1/0",
-            "MEMTEND_DATABASE_URL": sqlite_ledger.ledger,
-            "MEMTEND_JOURNAL_URL": sqlite_ledger.journal,
-            "MEMTEND_QDRANT_URL": "http://127.0.0.1:1",
-            "MEMTEND_HOME": str(tmp_path),
-        }
-    )
+def settings(environ: dict[str, str]) -> Settings:
+    return Settings.load(environ)
 
 
 @pytest.fixture

@@ -67,11 +67,6 @@ def check(ledger: Ledger, cycle_id: str, where: str = "") -> None:
 
 
 @pytest.fixture
-def clock() -> StoppedClock:
-    return StoppedClock()
-
-
-@pytest.fixture
 def ledger(urls: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
     opened = Ledger.open(urls, clock=clock)
     yield opened

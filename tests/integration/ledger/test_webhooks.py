@@ -26,12 +26,6 @@ RUN = NewRun(company=COMPANY, agent_id="ada", planned_at=DAWN)
 
 
 @pytest.fixture
-def listener() -> Iterator[Listener]:
-    with listening() as made:
-        yield made
-
-
-@pytest.fixture
 def world(ledger: Ledger, clock: StoppedClock, listener: Listener) -> WebhookWorld:
     ledger.companies.register(COMPANY)
     add_hook(ledger, listener.url)

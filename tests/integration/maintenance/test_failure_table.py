@@ -1,12 +1,12 @@
 """The failure table of synthesis, row by row: a run, the provider, and a server of its own process that fails."""
 
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
 import pytest
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
-from support.stub_llm_process import StubLLM, stub_llm
+from support.stub_llm_process import StubLLM
 
 from examples.stub_llm.fault import Fault, Scripted
 from memcore.config.llm import BudgetsConfig
@@ -32,18 +32,6 @@ Connect = Callable[..., None]
 
 async def _at_once(_seconds: float) -> None:
     """Wait for nothing between two attempts."""
-
-
-@pytest.fixture(scope="module")
-def stub_process() -> Iterator[StubLLM]:
-    with stub_llm() as running:
-        yield running
-
-
-@pytest.fixture
-def stub(stub_process: StubLLM) -> StubLLM:
-    stub_process.forget()
-    return stub_process
 
 
 @pytest.fixture

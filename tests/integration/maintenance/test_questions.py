@@ -19,11 +19,6 @@ from memcore.ledger.work_items import Work, WorkState
 
 
 @pytest.fixture
-def fake_summarizer() -> FakeSummarizer:
-    return FakeSummarizer()
-
-
-@pytest.fixture
 def world(make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer) -> MaintenanceFixture:
     return with_model(make_maintenance_fixture, fake_summarizer)
 

@@ -17,11 +17,6 @@ from memcore.models.memory import MemoryCategory, MemoryQuery
 
 
 @pytest.fixture
-def fake_summarizer() -> FakeSummarizer:
-    return FakeSummarizer()
-
-
-@pytest.fixture
 def world(make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer) -> MaintenanceFixture:
     return with_model(make_maintenance_fixture, fake_summarizer)
 

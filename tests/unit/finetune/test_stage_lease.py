@@ -1,12 +1,10 @@
 """Heartbeats of a stage's lease: no more often than due, and errors while the ledger is away."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 from support.ledger_records import COMPANY, StoppedClock
 
-from memcore.config.urls import LedgerUrls
 from memcore.errors import FineTuneCancelledError, LeaseLostError, MemoryConnectionError
 from memcore.finetune.markers import LogLine, Progress
 from memcore.finetune.service import REPORT_SECONDS, StageLease
@@ -41,11 +39,8 @@ class Held:
 
 
 @pytest.fixture
-def held(sqlite_ledger: LedgerUrls) -> Iterator[Held]:
-    clock = StoppedClock()
-    ledger = Ledger.open(sqlite_ledger, clock=clock)
-    yield Held(ledger, clock)
-    ledger.close()
+def held(ledger: Ledger, clock: StoppedClock) -> Held:
+    return Held(ledger, clock)
 
 
 def test_progress_goes_with_the_next_sign_of_life(held: Held) -> None:

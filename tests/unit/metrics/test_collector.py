@@ -1,7 +1,6 @@
 """What a scrape shows of a ledger, whom, and what is left when a part is away."""
 
 from collections import Counter
-from collections.abc import Generator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from memcore import ids
 from memcore.clock import utc_now
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import LessonPayload
 from memcore.ledger.companies import CompanyPolicies
@@ -39,16 +37,9 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def clock() -> StoppedClock:
-    return StoppedClock()
-
-
-@pytest.fixture
-def ledger(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Generator[Ledger]:
-    opened = Ledger.open(sqlite_ledger, clock=clock)
-    opened.companies.register("acme")
-    yield opened
-    opened.close()
+def ledger(ledger: Ledger) -> Ledger:
+    ledger.companies.register("acme")
+    return ledger
 
 
 class Seconds:

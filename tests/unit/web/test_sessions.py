@@ -1,10 +1,8 @@
 """Sessions: known again by every process, signed with the key's hash, gone with the key, the time or a changed byte."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
@@ -20,13 +18,6 @@ class Time:
 
     def __call__(self) -> datetime:
         return self.now
-
-
-@pytest.fixture
-def ledger(sqlite_ledger: LedgerUrls) -> Iterator[Ledger]:
-    opened = Ledger.open(sqlite_ledger)
-    yield opened
-    opened.close()
 
 
 def _sessions(ledger: Ledger, urls: LedgerUrls, clock: Time, broker: str = "one") -> Sessions:

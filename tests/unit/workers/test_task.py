@@ -2,7 +2,6 @@ import errno
 import json
 import logging
 import threading
-from collections.abc import Generator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -18,7 +17,6 @@ from support.job_contexts import ScriptedContext, ScriptedContexts
 from support.repository import ROOT
 
 from memcore.client.publisher import SNOOZED
-from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import (
     Dead,
@@ -35,7 +33,6 @@ from memcore.jobs import (
     TurnPayload,
 )
 from memcore.ledger.dead_letters import kept_of
-from memcore.ledger.ledger import Ledger
 from tasks.job import Job, Limits
 from workers.celery_task import (
     MAX_COUNTDOWN,
@@ -51,13 +48,6 @@ LIMITS = Limits(soft=timedelta(seconds=1), hard=timedelta(seconds=2), attempts=3
 JOB = Job(payload=StorePayload, limits=LIMITS, run=lambda _payload, _context: Done())
 TEXT = "a memory that nobody may quote"
 PAYLOAD = (ROOT / "tests/fixtures/payloads/store-1.json").read_text()
-
-
-@pytest.fixture
-def job_context(sqlite_ledger: LedgerUrls) -> Generator[ScriptedContext]:
-    ledger = Ledger.open(sqlite_ledger)
-    yield ScriptedContext(ledger=ledger)
-    ledger.close()
 
 
 def a_task(*, retries: int = 0) -> MagicMock:
