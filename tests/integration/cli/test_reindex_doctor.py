@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.active_collections import served
+from support.present import present
 from support.registered_checkpoints import registered
 
 from memcore.config.settings import Settings
@@ -95,10 +96,10 @@ def test_a_reindex_that_nobody_carries_on_is_told_and_an_old_collection_is_named
     (going,) = reindex(settings)
     assert going.ok
 
-    frozen = ledger.collection_pointers.freeze("default", version=begun.version, lasts=timedelta(seconds=1))
-    assert frozen is not None
-    switched = ledger.collection_pointers.switch("default", version=frozen.version, settles=timedelta(seconds=1))
-    assert switched is not None
+    frozen = present(ledger.collection_pointers.freeze("default", version=begun.version, lasts=timedelta(seconds=1)))
+    switched = present(
+        ledger.collection_pointers.switch("default", version=frozen.version, settles=timedelta(seconds=1))
+    )
     ledger.collection_pointers.settle("default", version=switched.version)
     (kept,) = reindex(settings)
     assert kept.ok

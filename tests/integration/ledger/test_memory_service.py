@@ -10,6 +10,7 @@ from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY, StoppedClock
 from support.maintenance_fixture import AGENT, memory, uid
 from support.memory_services import WORD, memory_service, noted
+from support.present import present
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.errors import (
@@ -37,8 +38,7 @@ LEASE = timedelta(seconds=45)
 
 
 def at_work(ledger: Ledger, run_id: str) -> tuple[FineTuneRun, str]:
-    held = ledger.finetune_runs.claim(COMPANY, run_id, lease=LEASE)
-    assert held is not None
+    held = present(ledger.finetune_runs.claim(COMPANY, run_id, lease=LEASE))
     assert held.token is not None
     return held, held.token
 
@@ -172,8 +172,7 @@ async def test_while_another_run_is_under_way_nothing_is_removed_or_noted(
     clock: StoppedClock,
 ) -> None:
     await backend.store_many([memory(1)])
-    maintenance_run = ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=clock()))
-    assert maintenance_run is not None
+    assert ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=clock())) is not None
     with pytest.raises(MemoryStoreError) as refused:
         await service.finetune.delete_memory_entry(AGENT, uid(1), WORD)
     assert refused.value.is_retryable

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.fault_injection import Crash, Faults, crash_points
 from support.maintenance_fixture import AGENT, COMPANY, CONDENSE, MaintenanceFixture, MakeMaintenanceFixture, memory
+from support.present import present
 from support.vector_backend import VectorInMemory
 
 from memcore.backends.fusion import RankedLists
@@ -217,8 +218,7 @@ async def test_a_summary_that_says_all_loses_nothing(world: MaintenanceFixture, 
     await world.store(sources)
     gate = Gate(world.service()._snapshot(AGENT), GateConfig(max_loss=0.0), NO_ZOOM)
     summary = summary_record(sources, SummaryDraft(content="\n".join(texts)), company=COMPANY, strategy="test")
-    verdict = await gate.judge(sources, summary)
-    assert verdict is not None
+    verdict = present(await gate.judge(sources, summary))
     assert verdict.figures.found_before > 0
     assert verdict.figures.loss == 0.0
     assert not verdict.is_refused
@@ -263,6 +263,5 @@ async def test_a_group_whose_prompt_fails_is_refused(
     summary = summary_record(sources, SummaryDraft(content="\n".join(kept)), company=COMPANY, strategy="test")
     gate = Gate(world.service()._snapshot(AGENT), GateConfig(max_loss=1.0), NO_ZOOM)
     monkeypatch.setattr(ShadowMemories, "retrieve_rankings", fails)
-    verdict = await gate.judge(sources, summary)
-    assert verdict is not None
+    verdict = present(await gate.judge(sources, summary))
     assert verdict.is_refused

@@ -18,6 +18,7 @@ from support.maintenance_fixture import (
     opened_world,
     uid,
 )
+from support.present import present
 from support.random_histories import HISTORIES, POLICIES, Step, replay_history, stores
 from support.thorough import examples
 
@@ -142,9 +143,7 @@ async def _merged(world: MaintenanceFixture) -> str:
 
 
 def trace_of(memory_history: MemoryHistory, memory_id: str) -> MemoryTrace:
-    found = memory_history.find(memory_id)
-    assert found is not None
-    return found
+    return present(memory_history.find(memory_id))
 
 
 async def test_a_summary_tells_what_it_stands_for_and_where_that_is_in_full(world: MaintenanceFixture) -> None:
@@ -284,8 +283,7 @@ async def test_a_memory_that_a_run_is_about_to_remove_says_so(world: Maintenance
         raise RuntimeError(str(where))
 
     world.backend.delete_where = stuck  # type: ignore[method-assign]  # one broken call
-    planned = world.ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=world.clock()))
-    assert planned is not None
+    planned = present(world.ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=world.clock())))
     with pytest.raises(RuntimeError):
         await world.service().run(planned.run_id)
 

@@ -20,6 +20,7 @@ from support.maintenance_fixture import (
     uid,
 )
 from support.model_runs import DUAL, LLM, with_model
+from support.present import present
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import BudgetExceededError, MemoryError, ProviderUnavailableError, RetryExhaustedError  # noqa: A004
@@ -160,8 +161,7 @@ async def test_a_server_that_asks_for_a_pause_gets_it(make_maintenance_fixture: 
 
     await step(world, run.run_id)
 
-    waits_until = world.run(run.run_id).dispatch_after
-    assert waits_until is not None
+    waits_until = present(world.run(run.run_id).dispatch_after)
     assert timedelta(minutes=30) <= waits_until - model.tried_at[0] < timedelta(minutes=31)
 
 
@@ -204,8 +204,7 @@ async def test_the_next_slot_of_a_waiting_run_adds_no_run_and_what_expires_meanw
         "no answer from the language model since 2026-03-01 02:00 UTC: connection refused"
     )
     assert uid(20) not in await world.live(), "retention does not wait for a model"
-    away_now = world.ledger.syntheses.away(COMPANY)
-    assert away_now is not None
+    away_now = present(world.ledger.syntheses.away(COMPANY))
     assert (away_now[0], away_now[1] - START < timedelta(seconds=1)) == (1, True)
     await to_the_end(world, run.run_id)
     assert world.ledger.syntheses.away(COMPANY) is None

@@ -17,6 +17,7 @@ from support.maintenance_fixture import (
     memory,
     uid,
 )
+from support.present import present
 
 from memcore.config.maintenance import ConsolidationApply, ConsolidationConfig, ConsolidationStrategyType
 from memcore.errors import MemoryInputError
@@ -113,8 +114,7 @@ async def test_a_run_shows_what_it_would_merge_and_removes_only_what_is_due(worl
 async def test_what_is_adopted_is_what_was_shown_and_an_undo_takes_it_back(world: MaintenanceFixture) -> None:
     before = await world.snapshot()
     run = await proposing(world)
-    shown = groups(world, run)[1].summary
-    assert shown is not None
+    shown = present(groups(world, run)[1].summary)
 
     assert isinstance(await decided(world, run, 2), Skipped)
 
@@ -124,8 +124,7 @@ async def test_what_is_adopted_is_what_was_shown_and_an_undo_takes_it_back(world
     assert set(live) == {*(uid(n) for n in (1, 2, 3, 7, 8, 9, 10)), shown.entry.id}
     assert live[shown.entry.id].entry.content == shown.entry.content
     assert live[shown.entry.id].lineage == shown.lineage
-    archived = world.ledger.archive.find(COMPANY, AGENT, uid(4))
-    assert archived is not None
+    assert world.ledger.archive.find(COMPANY, AGENT, uid(4)) is not None
     again = world.run(run.run_id)
     assert (again.counts["consolidated"], again.counts["planned_consolidated"]) == (3, 6)
     assert groups(world, run)[1].body is None

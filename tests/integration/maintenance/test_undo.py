@@ -16,6 +16,7 @@ from support.maintenance_fixture import (
     opened_world,
     uid,
 )
+from support.present import present
 from support.random_histories import POLICIES, PRUNINGS, stores
 from support.thorough import examples
 from support.undo_checks import left_by
@@ -176,10 +177,13 @@ async def test_a_run_that_did_nothing_is_undone_by_nothing(world: MaintenanceFix
 async def test_another_agents_run_cannot_be_undone(world: MaintenanceFixture) -> None:
     await world.store(memory(n) for n in range(1, 6))
     maintenance_run = await world.maintenance_run()
-    planned = world.ledger.runs.create(
-        NewRun(company=COMPANY, agent_id="bob", kind="undo", planned_at=world.clock(), undo_of=maintenance_run.run_id)
+    planned = present(
+        world.ledger.runs.create(
+            NewRun(
+                company=COMPANY, agent_id="bob", kind="undo", planned_at=world.clock(), undo_of=maintenance_run.run_id
+            )
+        )
     )
-    assert planned is not None
 
     outcome = await world.service().run(planned.run_id)
 
@@ -204,8 +208,7 @@ async def test_the_next_run_finishes_what_a_failed_one_left_open_and_then_it_can
     with pytest.raises(RuntimeError):
         await world.service().run(planned.run_id)
     world.clock.turn(RetryPolicy().first_delay)
-    failed = world.ledger.runs.claim(planned.company, planned.run_id, lease=timedelta(minutes=1))
-    assert failed is not None
+    failed = present(world.ledger.runs.claim(planned.company, planned.run_id, lease=timedelta(minutes=1)))
     assert failed.token is not None
     world.ledger.runs.finish(COMPANY, planned.run_id, failed.token, state=WorkState.FAILED, counts={}, reason="gave up")
     broken = False

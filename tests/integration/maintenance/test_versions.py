@@ -16,6 +16,7 @@ from support.maintenance_fixture import (
     memory,
     uid,
 )
+from support.present import present
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.config.policy import Policy
@@ -42,8 +43,7 @@ def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixtur
 async def test_an_update_is_a_new_version_that_the_old_id_leads_to(world: MaintenanceFixture) -> None:
     await world.store([memory(1)])
     memories = memories_of(world)
-    old = await memories.get(AGENT, uid(1))
-    assert old is not None
+    old = present(await memories.get(AGENT, uid(1)))
 
     new = await memories.update(AGENT, uid(1), content="a new text", attributes={"by": "ada", "tries": 2})
 
@@ -100,8 +100,7 @@ async def test_updates_of_one_memory_at_once_are_all_applied(world: MaintenanceF
     assert [each.content for each in made] == [f"text {number}" for number in range(5)]
     events = await memories.history(AGENT, uid(1))
     assert sorted(str(each.content) for each in events[1:]) == [f"text {number}" for number in range(5)]
-    last = await memories.get(AGENT, uid(1))
-    assert last is not None
+    last = present(await memories.get(AGENT, uid(1)))
     assert set(await world.live()) == {last.id}
     await world.check_balance()
 
@@ -151,8 +150,7 @@ async def test_what_is_changed_while_it_is_forgotten_goes_as_it_is_then(world: M
         receipt = await memories.forget(AGENT, **given)
 
     assert edited[0] in receipt.forgotten
-    run = world.ledger.runs.get(COMPANY, receipt.run_id or "")
-    assert run is not None
+    run = present(world.ledger.runs.get(COMPANY, receipt.run_id or ""))
     assert run.counts["removed"] == len(receipt.forgotten)
     assert await memories.get(AGENT, uid(1)) is None
     await world.check_balance()
@@ -253,8 +251,7 @@ async def test_what_was_merged_with_its_copies_is_no_other_version(world: Mainte
     await world.store([memory(1, content="the lift is blue"), memory(2, content="The lift is blue.", days_old=20)])
     await world.maintenance_run()
     memories = memories_of(world)
-    one = await memories.get(AGENT, uid(1))
-    assert one is not None
+    one = present(await memories.get(AGENT, uid(1)))
     assert one.id not in {uid(1), uid(2)}
     changed = await memories.update(AGENT, uid(1), content="the lift is red")
     assert set(await world.live()) == {changed.id}
@@ -296,8 +293,7 @@ async def test_an_update_is_undone_by_its_run(world: MaintenanceFixture) -> None
     await world.undo(run.run_id)
 
     assert await world.snapshot() == before
-    there = await memories.get(AGENT, new.id)
-    assert there is not None
+    there = present(await memories.get(AGENT, new.id))
     assert there.id == uid(1)
     again = await memories.update(AGENT, uid(1), content="a second try")
     assert (await memories.get(AGENT, uid(1))) == again

@@ -10,6 +10,7 @@ from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY, StoppedClock
 from support.mcp_sessions import Sessions, envelope_of, facts_of, text_of
 from support.memory_services import memory_service, noted
+from support.present import present
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.ledger.dead_letters import NewDeadLetter
@@ -60,10 +61,8 @@ def session_of(service: MemoryService, *verbs: str) -> Sessions:
 
 def held(ledger: Ledger, clock: StoppedClock, agent_id: str = "ada") -> Run:
     clock.advance(timedelta(hours=1))
-    run = ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=clock()))
-    assert run is not None
-    claimed = ledger.runs.claim(COMPANY, run.run_id, lease=timedelta(minutes=1))
-    assert claimed is not None
+    run = present(ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=clock())))
+    claimed = present(ledger.runs.claim(COMPANY, run.run_id, lease=timedelta(minutes=1)))
     assert claimed.token is not None
     return ledger.runs.finish(
         COMPANY, run.run_id, claimed.token, state=WorkState.HELD, counts={}, reason="it removes too much"

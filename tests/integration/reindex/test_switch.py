@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from support.memories import copied, new_agent, record
+from support.present import present
 from support.reindex_fixture import ONE_PAGE, ReindexWorld, side_of, watched_queries
 
 from memcore.backends.mem0 import collection
@@ -66,8 +67,7 @@ async def test_everything_is_carried_over_and_found_with_the_new_embedder(
     assert backend.dense_weight == 0.7
     assert (await backend.retrieve_rankings(agent, MemoryQuery(text="valve"))).dense_weight == 0.7
     assert await backend.count_where(Where(agent_id=agent, token="a run's token")) == 1
-    reindex = world.ledger.reindexes.last(world.company)
-    assert reindex is not None
+    reindex = present(world.ledger.reindexes.last(world.company))
     assert (reindex.stage, reindex.fraction, reindex.looked_at) == (ReindexStage.DONE, 1.0, 601)
 
 
@@ -126,8 +126,7 @@ async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
     await world.begin()
     # One page of three: some is copied, and some is not.
     await world.slice(lasts=ONE_PAGE)
-    half = world.ledger.reindexes.last(world.company)
-    assert half is not None
+    half = present(world.ledger.reindexes.last(world.company))
     assert (half.stage, half.token, half.looked_at) == (ReindexStage.COPYING, None, 256)
 
     removed = sorted(one.entry.id for one in records)[::7]
@@ -188,8 +187,7 @@ async def test_going_back_brings_what_was_written_since(world: ReindexWorld, bac
     assert world.pointer.current.name == old
     assert world.points(old).keys() == {one.entry.id for one in (*records[1:], *added)}
     assert _prompt_prefixes(world, old) == {"even"}
-    dropped = world.pointer.previous
-    assert dropped is not None
+    dropped = present(world.pointer.previous)
     await world.planning.drop_old()
     assert world.pointer.previous is None
     assert await world.reindex_target.count(dropped.name) == 0
@@ -226,8 +224,7 @@ async def test_a_cancelled_reindex_leaves_nothing_behind_and_can_be_begun_again(
     assert begun.target is not None
     assert await world.reindex_target.count(begun.target.name) == 0
     assert (world.pointer.phase, world.pointer.target) == (None, None)
-    over = await world.slice()
-    assert over is not None
+    over = present(await world.slice())
     assert isinstance(over.outcome, Skipped)
     with pytest.raises(MemoryInputError, match="none is under way"):
         await world.planning.cancel()
@@ -289,8 +286,9 @@ async def test_writes_wait_while_they_are_stopped_and_go_on_when_the_worker_is_d
 ) -> None:
     await _stored(backend, 5)
     begun = await world.begin()
-    frozen = world.ledger.collection_pointers.freeze(world.company, version=begun.version, lasts=timedelta(seconds=3))
-    assert frozen is not None
+    frozen = present(
+        world.ledger.collection_pointers.freeze(world.company, version=begun.version, lasts=timedelta(seconds=3))
+    )
 
     # The clock goes on with each look that the writer takes: it waits until the time is over, and thaws.
     added = await _stored(backend, 1)
@@ -307,18 +305,15 @@ async def test_a_pause_holds_it_and_one_worker_at_a_time_has_it(world: ReindexWo
     await _stored(backend, 5)
     await world.begin()
     world.ledger.companies.pause(world.company)
-    paused = await world.slice()
-    assert paused is not None
+    paused = present(await world.slice())
     assert isinstance(paused.outcome, Deferred)
     world.ledger.companies.resume(world.company)
 
     (item,) = world.ledger.work.open(world.company, ReindexPayload.task)
     assert world.ledger.reindexes.claim(world.company, item.key, lease=LEASE_LENGTH) is not None
-    second = await world.slice()
-    assert second is not None
+    second = present(await world.slice())
     assert isinstance(second.outcome, Skipped)
     world.clock.now += LEASE_LENGTH
-    third = await world.slice()
-    assert third is not None
+    third = present(await world.slice())
     assert isinstance(third.outcome, Done)
     assert world.pointer.current.generation == 2

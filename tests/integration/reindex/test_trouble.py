@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.memories import new_agent, record
+from support.present import present
 from support.reindex_fixture import ONE_PAGE, ReindexWorld, SidedEmbedder
 
 from memcore.backends.mem0.backend import Mem0Backend
@@ -33,8 +34,7 @@ async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on
         slice_ = await world.slice()
     assert slice_ is not None
     assert (slice_.outcome, slice_.goes_on) == (Deferred(reason="MemoryConfigError"), False)
-    reindex = world.ledger.reindexes.last(world.company)
-    assert reindex is not None
+    reindex = present(world.ledger.reindexes.last(world.company))
     assert "memtend reindex --cancel" in (reindex.reason or "")
     assert [vars(one)["error"] for one in caplog.records if one.msg == Event.MEMORY_REINDEX_TROUBLE] == [
         "MemoryConfigError"
@@ -43,8 +43,7 @@ async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on
     await backend.store_many([record(agent)])
     await world.finish()
     assert len(world.points(world.pointer.current.name)) == 2
-    reindex = world.ledger.reindexes.last(world.company)
-    assert reindex is not None
+    reindex = present(world.ledger.reindexes.last(world.company))
     assert reindex.reason is None
 
 
@@ -55,8 +54,7 @@ async def test_a_collection_that_is_gone_is_not_taken_for_a_full_one(world: Rein
     await world.slice(lasts=ONE_PAGE)
     await world.reindex_target.drop(begun.target.name)
     await world.slice()
-    reindex = world.ledger.reindexes.last(world.company)
-    assert reindex is not None
+    reindex = present(world.ledger.reindexes.last(world.company))
     assert "is gone" in (reindex.reason or "")
     assert world.pointer.current == begun.current
 
@@ -133,7 +131,6 @@ async def test_a_write_is_sent_soon_after_the_owner_was_confirmed_and_never_by_a
 
     ages.clear()
     takes = LEASE_LENGTH
-    late = await world.slice()
-    assert late is not None
+    late = present(await world.slice())
     assert isinstance(late.outcome, Skipped)
     assert ages == []

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 
 from memcore.errors import FineTuneCancelledError, LeaseLostError, MemoryConnectionError
 from memcore.finetune.markers import LogLine, Progress
@@ -23,8 +24,7 @@ class Held:
         self.runs = ledger.finetune_runs
         self.run_id = self.runs.start(COMPANY, {}).run_id
         since = self.seconds()
-        run = self.runs.claim(COMPANY, self.run_id, lease=LEASE_LENGTH)
-        assert run is not None
+        run = present(self.runs.claim(COMPANY, self.run_id, lease=LEASE_LENGTH))
         assert run.token is not None
         self.lease = Lease(self.runs, COMPANY, self.run_id, run.token, since=since, monotonic=self.seconds)
         self.stage_lease = StageLease(self.lease, self.runs, COMPANY, run, monotonic=self.seconds)
@@ -33,9 +33,7 @@ class Held:
         return self.clock().timestamp()
 
     def row(self) -> FineTuneRun:
-        found = self.runs.get(COMPANY, self.run_id)
-        assert found is not None
-        return found
+        return present(self.runs.get(COMPANY, self.run_id))
 
 
 @pytest.fixture

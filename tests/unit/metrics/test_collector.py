@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.alert_rules import firing, read_scrape
 from support.ledger_records import StoppedClock
+from support.present import present
 
 from memcore import ids
 from memcore.clock import utc_now
@@ -79,10 +80,8 @@ def labels(**given: str) -> frozenset[tuple[str, str]]:
 
 
 def _run(ledger: Ledger, clock: StoppedClock, company: str, agent: str, *, ends: WorkState | None) -> None:
-    made = ledger.runs.create(NewRun(company=company, agent_id=agent, planned_at=clock()))
-    assert made is not None
-    held = ledger.runs.claim(company, made.run_id, lease=5 * MINUTE)
-    assert held is not None
+    made = present(ledger.runs.create(NewRun(company=company, agent_id=agent, planned_at=clock())))
+    held = present(ledger.runs.claim(company, made.run_id, lease=5 * MINUTE))
     if ends is not None:
         ledger.runs.finish(
             company, made.run_id, str(held.token), state=ends, counts={"consolidated": 4, "summaries": 1}

@@ -14,6 +14,7 @@ from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from celery.exceptions import Retry as Requeued
 from kombu.exceptions import OperationalError
 from support.job_contexts import ScriptedContext, ScriptedContexts
+from support.present import present
 from support.repository import ROOT
 
 from memcore.client.publisher import SNOOZED
@@ -100,8 +101,7 @@ def test_a_retry_burns_an_attempt_and_the_last_one_is_kept_as_a_dead_letter(job_
     given_up = settled(task, Retry(reason="r", delay=timedelta(seconds=5)), job_context)
     assert given_up == {"outcome": "dead", "reason": "gave up after 3 attempts: r"}
     task.signature_from_request.assert_not_called()
-    letter = job_context.ledger.dead_letters.get("job-1")
-    assert letter is not None
+    letter = present(job_context.ledger.dead_letters.get("job-1"))
     assert (letter.payload, letter.attempts, letter.queue) == (PAYLOAD, 3, "memory.store.bulk")
 
 
@@ -121,8 +121,7 @@ def test_a_dead_letter_of_a_turn_keeps_nothing_of_what_was_said(
     job = Job(payload=TurnPayload, limits=LIMITS, run=lambda _payload, _context: Done())
     turn = (ROOT / "tests/fixtures/payloads/turn-1.json").read_text()
     apply_outcome(a_task(), job, Dead(reason="r"), payload=turn, job_context=job_context)
-    letter = job_context.ledger.dead_letters.get("job-1")
-    assert letter is not None
+    letter = present(job_context.ledger.dead_letters.get("job-1"))
     assert letter.payload == kept_of(TurnPayload, turn)
     assert "Berlin" in turn
     assert "Berlin" not in letter.payload + caplog.text
@@ -281,8 +280,7 @@ def test_a_job_that_killed_too_many_workers_is_kept_as_a_dead_letter_and_not_run
     gate = SerialGate(yield_time=timedelta(0))
     given_up = run_guarded(returned(), job_that(None), gate, payload=PAYLOAD, job_context=job_context)
     assert given_up == {"outcome": "dead", "reason": "4 workers died while they ran it"}
-    letter = job_context.ledger.dead_letters.get("job-1")
-    assert letter is not None
+    letter = present(job_context.ledger.dead_letters.get("job-1"))
     assert letter.payload == PAYLOAD
     # a worker that dies before the message is acknowledged
     again = run_guarded(returned(), job_that(None), gate, payload=PAYLOAD, job_context=job_context)
@@ -351,8 +349,7 @@ def test_an_unknown_companys_job_is_kept_even_where_others_of_its_kind_come_agai
     text = '{"company": "globex", "secret": "a memory"}'
     answer = app.tasks[job.name].apply((text,), task_id="job-1").get()
     assert answer["outcome"] == "dead"
-    letter = job_context.ledger.dead_letters.get("job-1")
-    assert letter is not None
+    letter = present(job_context.ledger.dead_letters.get("job-1"))
     assert (letter.company, letter.payload, letter.reason) == ("globex", text, answer["reason"])
 
 
