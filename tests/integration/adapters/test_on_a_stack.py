@@ -233,8 +233,7 @@ def test_edits_of_one_file_by_two_processes_are_all_there(memory: Memory | Remot
         env={**os.environ, "MEMTEND_HOME": str(stack.home)},
         stdout=subprocess.PIPE,
     ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"begins\n"
+        assert present(other.stdout).readline() == b"begins\n"
         for number in range(6):
             tool.call(
                 {"command": "insert", "path": "/memories/a.md", "insert_line": 1, "insert_text": f"here {number}"}

@@ -77,8 +77,7 @@ async def erased(world: ErasureWorld, **given: Any) -> Outcome:
 
 def receipt_of(world: ErasureWorld) -> ErasureReceipt:
     (erasure,) = world.ledger.erasures.page(COMPANY)
-    assert erasure.receipt is not None
-    return verified(erasure.receipt, world.ledger.signing_keys.all(), ErasureReceipt)
+    return verified(present(erasure.receipt), world.ledger.signing_keys.all(), ErasureReceipt)
 
 
 def found(world: ErasureWorld, person: str) -> set[int]:
@@ -129,8 +128,7 @@ async def test_it_waits_for_the_agents_run_which_may_write_what_it_has_read(worl
     waits = await service.run(erasure_id)
     assert waits == Deferred(reason=f"run {run.run_id} of the agent has not ended")
     claimed = present(world.ledger.runs.claim(COMPANY, run.run_id, lease=timedelta(minutes=1)))
-    assert claimed.token is not None
-    world.ledger.runs.finish(COMPANY, run.run_id, claimed.token, state=WorkState.DONE, counts={})
+    world.ledger.runs.finish(COMPANY, run.run_id, present(claimed.token), state=WorkState.DONE, counts={})
     world.clock.now += LEASE_LENGTH
     assert isinstance(await service.run(erasure_id), Done)
     assert found(world, "ann") == set()

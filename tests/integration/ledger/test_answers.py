@@ -25,8 +25,7 @@ def take(ledger: Ledger, question_id: str = "q", *, run_id: str = "run", company
 
 def token(found: Answer | None) -> str:
     assert found is not None
-    assert found.token is not None
-    return found.token
+    return present(found.token)
 
 
 def test_a_question_belongs_to_the_first_who_takes_it_until_the_lease_ends(ledger: Ledger, clock: StoppedClock) -> None:

@@ -65,8 +65,7 @@ def test_what_is_in_use_stays_until_it_is_no_more(ledger: Ledger, checkpoint: Ch
     refused(CollectionUse.FILLING, filling)
     serves = switched(ledger, filling)
     refused(CollectionUse.SERVES, serves)
-    assert serves.previous is not None
-    kept = switched(ledger, begun(ledger, serves.previous, ReindexKind.BACK))
+    kept = switched(ledger, begun(ledger, present(serves.previous), ReindexKind.BACK))
     refused(CollectionUse.KEPT, kept)
     assert ledger.checkpoints.get(COMPANY, checkpoint.checkpoint_id) == checkpoint
     assert actions(ledger) == ["begin", "begin"]

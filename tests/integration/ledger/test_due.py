@@ -31,8 +31,7 @@ def _claimed(ledger: Ledger, interval: ConsolidationInterval, *, limit: int) -> 
 
 def _due_at(ledger: Ledger, agent_id: str) -> datetime:
     agent = present(ledger.agents.get("acme", agent_id))
-    assert agent.next_due_at is not None
-    return agent.next_due_at
+    return present(agent.next_due_at)
 
 
 def test_due_agents_are_taken_oldest_first_and_their_slots_move_on(ledger: Ledger, clock: StoppedClock) -> None:
@@ -112,8 +111,7 @@ def test_the_same_slot_makes_one_run_however_often_it_is_due(ledger: Ledger, clo
     ledger.agents.set_due("acme", "ada", slot)
     (item,) = _claimed(ledger, DAILY, limit=9)
     claimed = present(ledger.runs.claim("acme", item.key, lease=timedelta(seconds=45)))
-    assert claimed.token is not None
-    ledger.runs.finish("acme", item.key, claimed.token, state=WorkState.DONE, counts={})
+    ledger.runs.finish("acme", item.key, present(claimed.token), state=WorkState.DONE, counts={})
     ledger.agents.set_due("acme", "ada", slot)
     assert _claimed(ledger, DAILY, limit=9) == ()
 

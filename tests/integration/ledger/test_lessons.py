@@ -81,9 +81,8 @@ def test_only_an_attempt_that_was_used_counts(ledger: Ledger, clock: StoppedCloc
     open_lesson(ledger, COMPANY, "ada", "l-1")
     for is_unused, attempt in ((True, 0), (False, 1), (True, 1)):
         claimed = present(ledger.lessons.claim(COMPANY, "l-1", lease=MINUTES))
-        assert claimed.token is not None
         until = clock() + DAY
-        ledger.lessons.wait(COMPANY, "l-1", claimed.token, until=until, reason="later", is_unused=is_unused)
+        ledger.lessons.wait(COMPANY, "l-1", present(claimed.token), until=until, reason="later", is_unused=is_unused)
         found = ledger.lessons.item(COMPANY, "l-1")
         assert (found.state, found.attempt, found.reason) == (WorkState.WAITING, attempt, "later")
         clock.advance(DAY - MINUTES)

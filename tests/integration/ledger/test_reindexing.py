@@ -81,8 +81,7 @@ def claimed(ledger: Ledger) -> tuple[Reindex, str]:
     """Return the reindex as a worker has it, and its token."""
     last = ledger.reindexes.last(COMPANY)
     found = present(last and ledger.reindexes.claim(COMPANY, last.reindex_id, lease=LEASE))
-    assert found.token is not None
-    return found, found.token
+    return found, present(found.token)
 
 
 def test_one_worker_has_it_until_its_lease_ends(ledger: Ledger, clock: StoppedClock) -> None:

@@ -49,8 +49,7 @@ def test_what_was_retracted_is_published_under_another_id(ledger: Ledger) -> Non
 
     assert again.version == 3
     assert again.memory_id != first.memory_id
-    assert again.record is not None
-    assert again.record.entry.id == again.memory_id
+    assert present(again.record).entry.id == again.memory_id
     assert log.publish(COMPANY, make_fact("one")) == again
 
 

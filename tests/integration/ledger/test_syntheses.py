@@ -115,8 +115,7 @@ def test_parts_of_runs_that_have_ended_are_forgotten(ledger: Ledger, clock: Stop
         ledger.runs.create(NewRun(run_id=f"run-{agent_id}", company=COMPANY, agent_id=agent_id, planned_at=clock()))
         ledger.syntheses.plan([part(0, run_id=f"run-{agent_id}")])
     run = present(ledger.runs.claim(COMPANY, "run-bob", lease=timedelta(seconds=45)))
-    assert run.token is not None
-    ledger.runs.finish(COMPANY, "run-bob", run.token, state=WorkState.DONE, counts={})
+    ledger.runs.finish(COMPANY, "run-bob", present(run.token), state=WorkState.DONE, counts={})
 
     assert ledger.syntheses.forget("other") == 0
     assert ledger.syntheses.forget(COMPANY) == 1

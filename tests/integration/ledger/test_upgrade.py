@@ -133,8 +133,7 @@ def test_after_an_upgrade_open_work_is_dispatched_once_with_messages_that_are_re
         assert len(sent) == len(due) > 0
         assert ledger.work.take_due(limit=1_000) == ()
         for item in sent:
-            assert item.payload is not None
-            message = payloads[item.kind].model_validate_json(item.payload)
+            message = payloads[item.kind].model_validate_json(present(item.payload))
             assert isinstance(message, Payload)
             assert (message.company, str(message.queue)) == (item.company, item.queue)
         locks = Counter((item.company, item.lock) for item in sent if item.lock is not None)

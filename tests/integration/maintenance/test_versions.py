@@ -309,8 +309,7 @@ async def test_what_is_forgotten_comes_back_with_one_undo(world: MaintenanceFixt
     assert set(receipt.forgotten) == {uid(1), uid(2)}
     assert await memories.get(AGENT, uid(1)) is None
     assert [each.event for each in await memories.history(AGENT, uid(1))] == ["ADD", "DELETE"]
-    assert receipt.run_id is not None
-    await world.undo(receipt.run_id)
+    await world.undo(present(receipt.run_id))
     assert await world.snapshot() == before
     everything = await memories.forget(AGENT, everything=True)
     assert len(everything.forgotten) == 7

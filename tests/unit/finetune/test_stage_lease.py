@@ -25,8 +25,7 @@ class Held:
         self.run_id = self.runs.start(COMPANY, {}).run_id
         since = self.seconds()
         run = present(self.runs.claim(COMPANY, self.run_id, lease=LEASE_LENGTH))
-        assert run.token is not None
-        self.lease = Lease(self.runs, COMPANY, self.run_id, run.token, since=since, monotonic=self.seconds)
+        self.lease = Lease(self.runs, COMPANY, self.run_id, present(run.token), since=since, monotonic=self.seconds)
         self.stage_lease = StageLease(self.lease, self.runs, COMPANY, run, monotonic=self.seconds)
 
     def seconds(self) -> float:

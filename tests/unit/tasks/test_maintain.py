@@ -61,8 +61,7 @@ def test_while_the_row_waits_or_runs_the_message_is_deferred(job_context: Script
 def test_a_second_message_reports_what_the_run_did(job_context: ScriptedContext) -> None:
     def maintenance_run(run_id: str) -> Outcome:
         run = present(job_context.ledger.runs.claim("acme", run_id, lease=LEASE))
-        assert run.token is not None
-        job_context.ledger.runs.finish("acme", run_id, run.token, state=WorkState.DONE, counts={"removed": 7})
+        job_context.ledger.runs.finish("acme", run_id, present(run.token), state=WorkState.DONE, counts={"removed": 7})
         return Skipped(reason="it is done")
 
     job_context.maintenance_run = maintenance_run
@@ -72,8 +71,9 @@ def test_a_second_message_reports_what_the_run_did(job_context: ScriptedContext)
 def test_a_held_run_stays_skipped_with_its_reason(job_context: ScriptedContext) -> None:
     def maintenance_run(run_id: str) -> Outcome:
         run = present(job_context.ledger.runs.claim("acme", run_id, lease=LEASE))
-        assert run.token is not None
-        job_context.ledger.runs.finish("acme", run_id, run.token, state=WorkState.HELD, counts={}, reason="too much")
+        job_context.ledger.runs.finish(
+            "acme", run_id, present(run.token), state=WorkState.HELD, counts={}, reason="too much"
+        )
         return Skipped(reason="too much")
 
     job_context.maintenance_run = maintenance_run
@@ -188,9 +188,8 @@ def asleep(job_context: ScriptedContext) -> str:
         job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
     )
     claimed = present(job_context.ledger.runs.claim(run.company, run.run_id, lease=LEASE))
-    assert claimed.token is not None
     wake_at = job_context.clock() + timedelta(days=1)
-    job_context.ledger.runs.wait("acme", run.run_id, claimed.token, until=wake_at, reason="over budget")
+    job_context.ledger.runs.wait("acme", run.run_id, present(claimed.token), until=wake_at, reason="over budget")
     return run.run_id
 
 

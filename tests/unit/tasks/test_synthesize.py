@@ -42,7 +42,6 @@ def snoozing(job_context: ScriptedContext, clock: StoppedClock) -> None:
 
     def rest(run_id: str) -> Outcome:
         run = present(job_context.ledger.runs.claim("acme", run_id, lease=timedelta(seconds=45)))
-        assert run.token is not None
         job_context.ledger.syntheses.plan(
             [
                 Synthesis(
@@ -57,7 +56,7 @@ def snoozing(job_context: ScriptedContext, clock: StoppedClock) -> None:
             ]
         )
         until = clock() + LOOKED_AT_AGAIN
-        job_context.ledger.runs.wait("acme", run_id, run.token, until=until, reason="waits for a model")
+        job_context.ledger.runs.wait("acme", run_id, present(run.token), until=until, reason="waits for a model")
         return Deferred(reason="waits for a model")
 
     job_context.maintenance_run = rest
