@@ -157,9 +157,6 @@ def _digest(name: str) -> bytes:
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-_Fields: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
-
-
 class BasePayload(Frozen):
     """The base of all payloads; each class declares its task's name on the wire, and the queue of its messages.
 

@@ -16,13 +16,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from pydantic import SecretStr
 from sqlalchemy import Engine, create_engine
-from support.ledger_records import copied_urls, empty, postgres_database, sqlite_urls
+from support.ledger_records import StoppedClock, copied_urls, empty, postgres_database, sqlite_urls
 from support.postgres_server import postgres_server
 from support.running_stack import last_words
 from support.seen_events import LoggedEvents, seen
 from support.thorough import THOROUGH
+from support.webhook_server import Listener, listening
 
 from memcore.config.urls import LedgerUrls
+from memcore.ledger.ledger import Ledger
 from memcore.ledger.migrate import migrate, migrate_history
 
 if TYPE_CHECKING:
@@ -159,6 +161,26 @@ def ledger_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sqlite_ledger(ledger_template: Path, tmp_path: Path) -> LedgerUrls:
     """A migrated, empty ledger of the test's own, in the test's folder."""
     return copied_urls(ledger_template, tmp_path)
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+@pytest.fixture
+def ledger(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
+    """A ledger of the test's own, by a clock that the test moves."""
+    opened = Ledger.open(sqlite_ledger, clock=clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    """A server that takes webhooks."""
+    with listening() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ import psutil
 import pytest
 from support.command_line import CommandLine
 from support.execution_traces import trace
+from support.present import present
 from support.reindex_load import constant_load, filled, kill_run
 from support.running_stack import StackAddress, end_stack, running_stack, start_stack, wait_until
 from support.shared_failures import many_failures, share_failures
@@ -180,8 +181,7 @@ class Senders:
         return self._client.store_many(agent_id, requests, track=False).memory_ids
 
     def _distill(self, number: int) -> str:
-        receipt = self._client.distill(FLEET[number % 3], task(number), track=False)
-        assert receipt is not None
+        receipt = present(self._client.distill(FLEET[number % 3], task(number), track=False))
         return receipt.trace_id
 
 
@@ -285,8 +285,7 @@ def _kill_who_asks(stack: StackAddress, model: StubLLM, ledger: Ledger, client: 
     wait_until(lambda: len(model.log()) == ANSWERED + SUMMARIES, what="the run's questions")
     senders.distill(range(ANSWERED, SILENT))
     wait_until(lambda: len(model.log()) > ANSWERED + SUMMARIES, what="a lesson to be asked for")
-    while_asking = ledger.runs.get(stack.settings.company, run_id)
-    assert while_asking is not None
+    while_asking = present(ledger.runs.get(stack.settings.company, run_id))
     worker, restarts = psutil.Process(stack.pid("worker-llm")), stack.restarts("worker-llm")
     worker.kill()
     stack.lapse(OF_MODEL)
@@ -333,9 +332,7 @@ def _kill_who_maintains(stack: StackAddress, ledger: Ledger, client: MemoryClien
 
 
 def run_of(ledger: Ledger, stack: StackAddress, run_id: str) -> Run:
-    run = ledger.runs.get(stack.settings.company, run_id)
-    assert run is not None
-    return run
+    return present(ledger.runs.get(stack.settings.company, run_id))
 
 
 def ended(ledger: Ledger, stack: StackAddress, run_id: str) -> Run:
@@ -480,9 +477,7 @@ def test_a_cycle_whose_worker_was_killed_is_finished_and_proposes_each_pattern_o
     assert 3 <= interrupted.filed < PATTERNS
 
     def cycle() -> Cycle:
-        found = ledger.skill_cycles.get(company, cycle_id)
-        assert found is not None
-        return found
+        return present(ledger.skill_cycles.get(company, cycle_id))
 
     wait_until(lambda: cycle().finished_at is not None, what="the cycle to be finished")
     assert (cycle().report or {})["proposals_emitted"] == PATTERNS

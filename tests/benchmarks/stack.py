@@ -7,19 +7,22 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
 from qdrant_client import QdrantClient
 
+from memcore.backends.base import fresh_record
 from memcore.backends.factory import WorkerBackend, create_worker_backend
 from memcore.clock import Clock, utc_now
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from workers.stack.home import read_state
 from workers.stack.stack import start_stack
 
@@ -114,3 +117,17 @@ def open_home(*, policy: str | None = None, llm_url: str | None = None) -> Itera
         watcher.join()
         stack.stop()
         shutil.rmtree(home, ignore_errors=True)
+
+
+async def store_said(
+    backend: WorkerBackend,
+    said: Iterable[tuple[str, datetime]],
+    *,
+    company: str,
+    category: MemoryCategory = MemoryCategory.EPISODIC,
+) -> None:
+    """Store texts of one agent, each at its time."""
+    requests = [(MemoryStoreRequest(category=category, content=text), at) for text, at in said]
+    records = [fresh_record("agent", request, company=company, now=at) for request, at in requests]
+    for start in range(0, len(records), 256):
+        await backend.store_many(records[start : start + 256])

@@ -10,9 +10,12 @@ from memcore import ids
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.clock import Clock
 from memcore.config.policy import Policy
+from memcore.config.settings import Settings
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.ledger import Ledger
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest
+from memcore.memories import Memories
+from memcore.memory.reader import opening_model
 from memcore.models.memory import MemoryEntry, MemoryQuery, MemoryStoreRequest
 from memcore.retrieval.strategies.factory import StrategyParts
 from support.fake_summarizer import said
@@ -124,3 +127,15 @@ def strategy_parts(
     """Return the parts of strategies over a store in memory."""
     given: Mapping[str, Any] = {"company": COMPANY, "changes": Changes(backend), **more}
     return StrategyParts(policy=policy, backend=backend, ledger=ledger, model=model, clock=clock, **given)
+
+
+def memory_parts(settings: Settings, policy: Policy, backend: WordBackend, provider: Any) -> dict[str, Any]:
+    """Return what a Memory over this backend is made of, with the language model of a provider, or without one."""
+    return {
+        "open_backend": lambda: backend,
+        "policy": policy,
+        "open_memories": lambda opened: Memories(
+            opened, Ledger.open(settings.ledger_urls), company=COMPANY, policy=policy, clock=lambda: NOW
+        ),
+        "open_model": opening_model(settings, policy, provider=provider),
+    }

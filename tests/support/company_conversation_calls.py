@@ -9,7 +9,7 @@ from memcore.errors import LeaseLostError, MemoryNotFoundError
 from memcore.ledger.conversation.memory import Commit, Embedded, Searchable, StaleOwnerError
 from memcore.ledger.conversation.turns import Session, Turn
 from memcore.ledger.ledger import Ledger
-from memcore.models.conversation import CrisisLogRecord, FactState, SemanticCandidate, SessionFeedbackRecord
+from memcore.models.conversation import CrisisLogRecord, FactState, SessionFeedbackRecord
 from support.conversations import ADA, IDLE, arc, fact, held, rule, session_key, turn_payload, write
 from support.ledger_records import COMPANY, StoppedClock
 
@@ -115,10 +115,6 @@ WRITES: dict[str, Call] = {
 
 #: What the first company begins with, in this order.
 BEGUN = ("turns.record", "turns.claim", "conversation.write", "crises.record", "feedback.record")
-
-LIKED = SemanticCandidate.model_validate(
-    {"category": "preference", "subject": "User", "predicate": "LIKES", "object": "tea", "evidence_quote": "tea"}
-)
 
 
 def _without_vectors(found: Iterable[Searchable]) -> list[tuple[object, object]]:

@@ -311,7 +311,6 @@ def lesson_of_experience(number: int) -> MemoryRecord:
     return compressed(number)
 
 
-_CONSOLIDATION = "memory.consolidation."
 _DUAL = {
     "memory.consolidation.strategy": "dual_mode",
     "memory.consolidation.archival.age_threshold_days": 20,
@@ -328,7 +327,6 @@ _GUARDED = {
 _NO_ZOOM = {**_CONDENSE, "memory.retrieval.zoom": False}
 _LLM = {"memory.consolidation.strategy": "llm"}
 _FEW = {"memory.consolidation.max_memories_per_agent": 9}
-_CAP = {"memory.consolidation.max_memories_per_agent": 20}
 _WIKI = {
     "memory.consolidation.wiki_export.enabled": True,
     "memory.consolidation.wiki_export.trigger": "on_consolidation",

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 from fastapi import FastAPI
@@ -59,3 +60,10 @@ async def http_api(settings: Settings, options: ServeOptions = MANY) -> AsyncIte
     app = create_app(context)
     async with app.router.lifespan_context(app):
         yield HttpApi(app=app, context=context)
+
+
+@asynccontextmanager
+async def http_client(settings: Settings, **key: Any) -> AsyncIterator[tuple[HttpApi, httpx.AsyncClient]]:
+    """Serve a stack in this process, with a client that has a key."""
+    async with http_api(settings) as opened, opened.client(opened.key(**key)) as client:
+        yield opened, client

@@ -1,13 +1,16 @@
 """A small company for tests of the run: an in-memory store, a ledger on SQLite, and a clock that can be turned."""
 
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import numpy as np
+import pytest
 
 from examples.demo.balance import tally_of
 from memcore import ids
@@ -17,6 +20,7 @@ from memcore.backends.protocol import pages
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, PruningConfig
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Deferred, Done, Outcome
+from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import EndKind, NewRun, Run, RunKind
 from memcore.ledger.tables import journal_metadata
@@ -27,7 +31,8 @@ from memcore.maintenance.rules import Timeouts
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryLevel, MemoryMetadata
 from memcore.records import Lineage, MemoryRecord, Vectors, Where
-from support.ledger_records import places_due
+from support.fault_injection import Crash, Faults
+from support.ledger_records import copied_urls, places_due
 
 if TYPE_CHECKING:
     from memcore.llm.protocol import Model
@@ -172,6 +177,19 @@ class MaintenanceFixture:
             clock=self.clock,
             **more,
         )
+
+    def watched(self, faults: Faults, **more: Any) -> MaintenanceService:
+        """A service of which every call meets the faults."""
+        return self.service(faults.backend(self.backend), faults.ledger(self.ledger), **more)
+
+    async def crash(self, run_id: str, faults: Faults) -> None:
+        """Let a run crash at a fault, and its lease end."""
+        with pytest.raises(Crash):
+            await self.watched(faults).run(run_id)
+        self.end_lease()
+
+    def end_lease(self) -> None:
+        self.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
 
     def synthesis(
         self, backend: Any = None, ledger: Ledger | None = None, model: Any = None, **more: Any
@@ -318,3 +336,14 @@ def comparable(record: MemoryRecord) -> object:
 
 #: Makes fixtures that are closed after the test.
 MakeMaintenanceFixture = Callable[..., MaintenanceFixture]
+
+
+@contextmanager
+def opened_world(ledger_template: Path, policy: ConsolidationConfig | None = None) -> Iterator[MaintenanceFixture]:
+    """Yield a world of its own for each example, in memory where that can be."""
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder:
+        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+        try:
+            yield world
+        finally:
+            world.ledger.close()

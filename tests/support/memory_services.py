@@ -62,3 +62,8 @@ def memory_service(
     )
     shared = ServiceResources(settings, Policy(), ledger, dispatcher, open_backend=resources.backend, clock=clock)
     return MemoryService(shared, open_deployment=resources.deployment)
+
+
+def noted(ledger: Ledger, company: str = COMPANY) -> list[tuple[str, str, str | None, str | None]]:
+    """Return who did what with what and why, as the audit has it."""
+    return [(line.actor, line.action, line.subject, line.reason) for line in ledger.audit.page(company)]

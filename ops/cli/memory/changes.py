@@ -3,15 +3,14 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.models.memory import MemoryCategory, MemoryEntry
 from memcore.models.memory_changes import ListFields, UpdateFields
-from ops.cli.memory.memories import By, Source, Tags, entry_facts, moment, short, standard_input
+from ops.cli.memory.memories import By, Source, Tags, entry_facts, short, standard_input, zoned
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands()
@@ -44,24 +43,17 @@ class ListFilters:
 
     def fields(self) -> ListFields:
         """Return the filters that were given. Raises MemoryInputError, naming the field."""
-        given: ListFields = {}
-        if self.category:
-            given["categories"] = self.category
-        if self.namespace:
-            given["namespaces"] = self.namespace
-        if self.tag:
-            given["tags"] = self.tag
-        if self.key:
-            given["keys"] = self.key
-        if self.attribute:
-            given["attributes"] = dict(map(_attribute, self.attribute))
-        if self.session is not None:
-            given["session_id"] = self.session
-        if (since := _zoned("since", self.since)) is not None:
-            given["since"] = since
-        if (until := _zoned("until", self.until)) is not None:
-            given["until"] = until
-        return given
+        given = {
+            "categories": self.category or None,
+            "namespaces": self.namespace or None,
+            "tags": self.tag or None,
+            "keys": self.key or None,
+            "attributes": dict(map(_attribute, self.attribute or ())) or None,
+            "session_id": self.session,
+            "since": zoned("since", self.since),
+            "until": zoned("until", self.until),
+        }
+        return cast("ListFields", {name: value for name, value in given.items() if value is not None})
 
 
 @app.command("get")
@@ -121,21 +113,16 @@ def update(
     by: By = None,
 ) -> None:
     """Change a memory: a new version with an id of its own; `memtend history` shows those before."""
-    given: UpdateFields = {}
-    if content is not None:
-        given["content"] = standard_input() if content == "-" else content
-    if category is not None:
-        given["category"] = category
-    if tag is not None:
-        given["tags"] = tag
-    if source is not None:
-        given["source"] = source
-    if confidence is not None:
-        given["confidence"] = confidence
-    if attributes is not None:
-        given["attributes"] = _object(attributes)
-    if (until := _zoned("expires_at", expires_at)) is not None:
-        given["expires_at"] = until
+    changes = {
+        "content": standard_input() if content == "-" else content,
+        "category": category,
+        "tags": tag,
+        "source": source,
+        "confidence": confidence,
+        "attributes": None if attributes is None else _object(attributes),
+        "expires_at": zoned("expires_at", expires_at),
+    }
+    given = cast("UpdateFields", {name: value for name, value in changes.items() if value is not None})
     if not given:
         raise MemoryInputError("content", "say what is to change")
     entry = command.run(lambda service: service.memories.update(agent_id, memory_id, by=by, expected=expected, **given))
@@ -206,10 +193,3 @@ def _object(given: str) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise MemoryInputError("attributes", "must be a JSON object")
     return parsed
-
-
-def _zoned(field: str, text: str | None) -> datetime | None:
-    at = moment(field, text)
-    if at is not None and at.tzinfo is None:
-        raise MemoryInputError(field, "needs a time zone, such as Z or +02:00")
-    return at

@@ -361,6 +361,14 @@ def moment(field: str, text: str | None) -> datetime | None:
         raise MemoryInputError(field, "must be an ISO time such as 2027-01-01T00:00:00Z") from None
 
 
+def zoned(field: str, text: str | None) -> datetime | None:
+    """Return the time that an option names. Raises MemoryInputError when it is none, or has no time zone."""
+    at = moment(field, text)
+    if at is not None and at.tzinfo is None:
+        raise MemoryInputError(field, "needs a time zone, such as Z or +02:00")
+    return at
+
+
 def standard_input() -> str:
     """Return what is piped in; MemoryInputError when it is no text."""
     try:

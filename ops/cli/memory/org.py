@@ -1,11 +1,9 @@
 """``memtend org``: the organisation's facts, written by people, and their log."""
 
-from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from memcore.errors import MemoryInputError
 from memcore.ledger.organization.facts import MAX_PAGE
 from memcore.models.base import naming_fields
 from memcore.models.organization import (
@@ -17,7 +15,7 @@ from memcore.models.organization import (
 )
 from memcore.service.org import fact_facts, line_facts, state_facts
 from ops.cli.console import warn
-from ops.cli.memory.memories import MinEvidence, Tags, WhichStanding, moment, short
+from ops.cli.memory.memories import MinEvidence, Tags, WhichStanding, short, zoned
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands("org", "The organisation's facts: list, search, show, write, retract, log.")
@@ -41,7 +39,7 @@ def list_facts(
     offset: Annotated[int, typer.Option(min=0, help="Leave out so many of the newest.")] = 0,
 ) -> None:
     """Show the facts that are valid now, or were at a time, newest first; those of the policy file come last."""
-    categories, then = _categories(category), _moment("at", at)
+    categories, then = _categories(category), zoned("at", at)
     with command.service() as (service, runner):
         org = service.org
         if then is None:
@@ -115,7 +113,7 @@ def log(
     limit: LimitOption = 20,
 ) -> None:
     """Show who published and retracted what, the newest lines first."""
-    until = _moment("at", at)
+    until = zoned("at", at)
     lines = command.run(lambda service: service.org.log(fact_id=fact_id, until=until, limit=limit))
     rows = (short(command, line_facts(line)) for line in lines)
     command.show_rows(rows, "timestamp", "operation", "version", "author", "category", "text", "id")
@@ -126,13 +124,6 @@ def _categories(names: list[str] | None) -> frozenset[OrgFactCategory] | None:
         return None
     with naming_fields():
         return OrgMemoryQuery.model_validate({"categories": names}).categories
-
-
-def _moment(field: str, text: str | None) -> datetime | None:
-    at = moment(field, text)
-    if at is not None and at.tzinfo is None:
-        raise MemoryInputError(field, "needs a time zone, such as Z or +02:00")
-    return at
 
 
 def _sentence(line: OperationLogEntry) -> str:

@@ -9,12 +9,11 @@ from random import Random
 from benchmarks.figure import Figure, Target
 from benchmarks.nights.agents import START
 from benchmarks.nights.facts import contradictions, facts, lookalikes
-from benchmarks.stack import open_home, policy_of
+from benchmarks.stack import open_home, policy_of, store_said
 
-from memcore.backends.base import fresh_record
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import scanned
-from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryCategory, MemoryQuery
 from memcore.records import MemoryRecord, Where
 from memcore.retrieval.conflicts import conflicts
 from memcore.retrieval.context import ContextInjectionStrategy
@@ -77,7 +76,7 @@ def current() -> tuple[list[Figure], list[Target]]:
     alike = lookalikes()
     said += [(each.text, START - timedelta(days=random.uniform(1, 700))) for each in (*alike, *facts())]
     with open_home(policy="memory: {}\n") as stack, stack.backend("current") as (backend, runner):
-        runner.run(_store(backend, said))
+        runner.run(store_said(backend, said, company="evidence-current", category=MemoryCategory.SEMANTIC))
         strategy = ContextInjectionStrategy.from_policy(policy_of(stack.settings), backend=backend, clock=lambda: START)
         targets = list[Target]()
         page = runner.run(_records(backend))
@@ -113,20 +112,6 @@ def current() -> tuple[list[Figure], list[Target]]:
 
 def _target(name: str, held: Sequence[bool], wanted: float, *, at_most: bool = False) -> Target:
     return Target(name=name, values=[100.0 * sum(held) / len(held)], wanted=wanted, at_most=at_most)
-
-
-async def _store(backend: WorkerBackend, said: Sequence[tuple[str, datetime]]) -> None:
-    records = [
-        fresh_record(
-            "agent",
-            MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=text),
-            company="evidence-current",
-            now=at,
-        )
-        for text, at in said
-    ]
-    for start in range(0, len(records), 256):
-        await backend.store_many(records[start : start + 256])
 
 
 async def _records(backend: WorkerBackend) -> list[MemoryRecord]:

@@ -6,11 +6,10 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from benchmarks.figure import Figure, Target
-from benchmarks.stack import open_home, policy_of
+from benchmarks.stack import open_home, policy_of, store_said
 
-from memcore.backends.base import fresh_record
 from memcore.backends.factory import WorkerBackend
-from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryQuery
 from memcore.retrieval.context import ContextInjectionStrategy
 
 #: Entries, one a day but for every seventh day, up to the day before the questions.
@@ -54,7 +53,7 @@ def diary() -> tuple[list[Figure], list[Target]]:
     """Ask for months, weeks and days by search and by prompt."""
     entries = _entries()
     with open_home(policy="memory: {}\n") as stack, stack.backend("diary", clock=lambda: _NOW) as (backend, runner):
-        runner.run(_store(backend, entries))
+        runner.run(store_said(backend, entries.items(), company="diary"))
         strategy = ContextInjectionStrategy.from_policy(policy_of(stack.settings), backend=backend, clock=lambda: _NOW)
         targets = list[Target]()
         for name, questions in _questions().items():
@@ -116,20 +115,6 @@ def _questions() -> dict[str, list[_Asked]]:
             *days(datetime(2026, 9, 15, tzinfo=UTC), 1, "Qu'est-ce que j'ai fait le 15 septembre ?", "2026-09-15"),
         ],
     }
-
-
-async def _store(backend: WorkerBackend, entries: dict[str, datetime]) -> None:
-    records = [
-        fresh_record(
-            "agent",
-            MemoryStoreRequest(category=MemoryCategory.EPISODIC, content=text),
-            company="diary",
-            now=at,
-        )
-        for text, at in entries.items()
-    ]
-    for start in range(0, len(records), 256):
-        await backend.store_many(records[start : start + 256])
 
 
 async def _found(backend: WorkerBackend, asked: _Asked) -> list[str]:

@@ -10,12 +10,10 @@ from benchmarks.nights.agents import START
 from benchmarks.nights.facts import facts, lookalikes
 from benchmarks.retrieval.conversations import conversations
 from benchmarks.retrieval.product import with_memory
-from benchmarks.stack import BenchStack, open_home, policy_of
+from benchmarks.stack import BenchStack, open_home, policy_of, store_said
 
-from memcore.backends.base import fresh_record
-from memcore.backends.factory import WorkerBackend
 from memcore.models.answers import Shown
-from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryEntry, MemoryQuery
 from memcore.retrieval.context import ContextInjectionStrategy
 
 #: Of 100 questions without an answer so many may show anything; so many hundredths of NDCG@10 the others may lose.
@@ -97,7 +95,9 @@ def _asked(
 ) -> tuple[list[bool], float]:
     """Return for each question without an answer whether anything strong was shown, and what the others lost."""
     with stack.backend(f"evidence-{company}") as (backend, runner):
-        runner.run(_store(backend, texts, company))
+        begun = START - timedelta(days=40)
+        said = ((text, begun + place * timedelta(minutes=1)) for place, text in enumerate(texts))
+        runner.run(store_said(backend, said, company=company))
         policy = with_memory(policy_of(stack.settings), retrieval={"standing": Shown.STRONG})
         prompts = ContextInjectionStrategy.from_policy(policy, backend=backend, clock=lambda: START)
         shown = [
@@ -111,20 +111,6 @@ def _asked(
             for question, wanted in answerable
         ]
     return shown, float(np.mean(lost))
-
-
-async def _store(backend: WorkerBackend, texts: Sequence[str], company: str) -> None:
-    records = [
-        fresh_record(
-            "agent",
-            MemoryStoreRequest(category=MemoryCategory.EPISODIC, content=text),
-            company=company,
-            now=START - timedelta(days=40) + place * timedelta(minutes=1),
-        )
-        for place, text in enumerate(texts)
-    ]
-    for start in range(0, len(records), 256):
-        await backend.store_many(records[start : start + 256])
 
 
 def _ndcg(found: Sequence[MemoryEntry], wanted: set[str]) -> float:

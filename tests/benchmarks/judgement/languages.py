@@ -5,11 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.figure import Figure, Target
-from benchmarks.stack import BenchStack, open_home
+from benchmarks.stack import BenchStack, open_home, store_said
 
-from memcore.backends.base import fresh_record
-from memcore.backends.factory import WorkerBackend
-from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import MemoryQuery
 
 #: A question, its answer, and a near miss: the same subject, and something else about it.
 _Case = tuple[str, str, str]
@@ -433,22 +431,11 @@ def languages() -> tuple[list[Figure], list[Target]]:
 def _answered(stack: BenchStack, name: str, cases: Mapping[str, Sequence[_Case]]) -> Iterator[tuple[str, str]]:
     """Return the language and the text of each question whose answer comes first."""
     with stack.backend(f"languages-{name}", clock=lambda: _NOW) as (backend, runner):
-        runner.run(_store(backend, [text for some in cases.values() for case in some for text in case[1:]]))
+        texts = [text for some in cases.values() for case in some for text in case[1:]]
+        said = ((text, _NOW - timedelta(days=1 + place)) for place, text in enumerate(texts))
+        runner.run(store_said(backend, said, company="languages"))
         for language, some in cases.items():
             for question, answer, _ in some:
                 found = runner.run(backend.retrieve("agent", MemoryQuery(text=question)))
                 if found and found[0].content == answer:
                     yield language, question
-
-
-async def _store(backend: WorkerBackend, texts: Sequence[str]) -> None:
-    records = [
-        fresh_record(
-            "agent",
-            MemoryStoreRequest(category=MemoryCategory.EPISODIC, content=text),
-            company="languages",
-            now=_NOW - timedelta(days=1 + place),
-        )
-        for place, text in enumerate(texts)
-    ]
-    await backend.store_many(records)

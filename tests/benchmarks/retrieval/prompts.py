@@ -53,7 +53,7 @@ class _Held:
     shares: dict[int, list[float]] = field(default_factory=lambda: {budget: [] for budget in _BUDGETS})
 
 
-class _LastUse:
+class LastUse:
     """A use recorder that keeps the last prompt's memories, in the prompt's order."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class _Prompts:
 
         searches: dict[str, _Search] = {"bm25": backend.retrieve_sparse, "dense": dense, _RETRIEVE: backend.retrieve}
         self._backend, self._config = backend, config
-        self._now, self._last = utc_now(), _LastUse()
+        self._now, self._last = utc_now(), LastUse()
         self._ways = {name: self._way(search) for name, search in searches.items()}
         self._ways |= {name: self._way(any_evidence=name == _ANY) for name in _ASKED_AFTER}
         self.held = {name: _Held() for name in self._ways}

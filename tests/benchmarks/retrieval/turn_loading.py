@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 import numpy as np
 from benchmarks.retrieval.conversations import Conversation, Turn
 from benchmarks.retrieval.product import load
+from benchmarks.retrieval.prompts import LastUse
 from benchmarks.retrieval.quality import compare, ndcg
 from benchmarks.stack import BenchStack, open_home, policy_of
 from rich.console import Console
@@ -187,22 +188,8 @@ def _store_facts(stack: BenchStack, corpus: Sequence[Conversation]) -> None:
             runner.run(backend.store_many(records[start : start + _AT_ONCE]))
 
 
-class _LastUse:
-    """A use recorder that keeps the last prompt's memories, in the prompt's order."""
-
-    def __init__(self) -> None:
-        self._ids: Sequence[str] = ()
-
-    def record(self, agent_id: str, memory_ids: Sequence[str], *, at: datetime) -> None:  # noqa: ARG002  # protocol
-        self._ids = memory_ids
-
-    def taken(self) -> Sequence[str]:
-        ids, self._ids = self._ids, ()
-        return ids
-
-
 def _ask_the_store(stack: BenchStack, company: str, corpus: Sequence[Conversation], held: _Held) -> None:
-    config, last = policy_of(stack.settings).memory.retrieval, _LastUse()
+    config, last = policy_of(stack.settings).memory.retrieval, LastUse()
     with stack.backend(company) as (backend, runner):
         for each in corpus:
             agent_id, clock = each.agent_id, _always(each.turns[-1].at + _ASKED_AFTER)

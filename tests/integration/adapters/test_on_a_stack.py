@@ -14,6 +14,7 @@ from langgraph.store.memory import InMemoryStore
 from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.messages import ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from support.present import present
 from support.running_stack import StackAddress, running_stack, wait_until
 from support.serve_process import serve_process
 
@@ -87,8 +88,7 @@ def test_any_json_comes_back_exactly(memory: Memory | RemoteMemory, number: int)
     store, value = MemtendStore(memory, agent_id=new_id()), VALUES[number]
     for written in (value, {"other": 1}, value):
         store.put(USERS, "k", written)
-        found = store.get(USERS, "k")
-        assert found is not None
+        found = present(store.get(USERS, "k"))
         assert repr(found.value) == repr(written)
     assert items(store.search(("users",))) == [repr((USERS, "k", value))]
     store.delete(USERS, "k")
@@ -155,36 +155,30 @@ def test_a_deleted_item_can_be_brought_back(in_process: Memory) -> None:
     agent_id = new_id()
     store = MemtendStore(in_process, agent_id=agent_id)
     store.put(USERS, "k", {"n": 1})
-    kept = in_process.get_by_key(agent_id, "k", namespace="langgraph.users.ada")
-    assert kept is not None
+    kept = present(in_process.get_by_key(agent_id, "k", namespace="langgraph.users.ada"))
     store.delete(USERS, "k")
-    run_id = in_process.history(agent_id, kept.id)[-1].run_id
-    assert run_id is not None
+    run_id = present(in_process.history(agent_id, kept.id)[-1].run_id)
     for status in in_process.wait(in_process.client.undo(agent_id, run_id)):
         assert status.state == "done"
-    found = store.get(USERS, "k")
-    assert found is not None
+    found = present(store.get(USERS, "k"))
     assert found.value == {"n": 1}
 
 
-def test_a_session_of_a_process_is_read_in_another(memory: Memory | RemoteMemory) -> None:
+async def test_a_session_of_a_process_is_read_in_another(memory: Memory | RemoteMemory) -> None:
     agent_id = new_id()
     written: list[Any] = [{"role": "user", "content": f"message {n}"} for n in range(20)]
     written.append({"type": "function_call_output", "call_id": "1", "output": '"\\\n' * 40_000})
 
-    async def run() -> None:
-        session = MemtendSession("thread", memory=memory, agent_id=agent_id)
-        await session.add_items(written[:2])
-        await session.add_items(written[2:])
-        again = MemtendSession("thread", memory=memory, agent_id=agent_id)
-        assert await again.get_items() == written
-        assert await again.get_items(limit=3) == written[-3:]
-        assert await again.pop_item() == written[-1]
-        assert await session.get_items() == written[:-1]
-        await session.clear_session()
-        assert await again.get_items() == []
-
-    asyncio.run(run())
+    session = MemtendSession("thread", memory=memory, agent_id=agent_id)
+    await session.add_items(written[:2])
+    await session.add_items(written[2:])
+    again = MemtendSession("thread", memory=memory, agent_id=agent_id)
+    assert await again.get_items() == written
+    assert await again.get_items(limit=3) == written[-3:]
+    assert await again.pop_item() == written[-1]
+    assert await session.get_items() == written[:-1]
+    await session.clear_session()
+    assert await again.get_items() == []
 
 
 def test_four_callers_who_pop_at_once_get_each_item_once(memory: Memory | RemoteMemory) -> None:
@@ -239,8 +233,7 @@ def test_edits_of_one_file_by_two_processes_are_all_there(memory: Memory | Remot
         env={**os.environ, "MEMTEND_HOME": str(stack.home)},
         stdout=subprocess.PIPE,
     ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"begins\n"
+        assert present(other.stdout).readline() == b"begins\n"
         for number in range(6):
             tool.call(
                 {"command": "insert", "path": "/memories/a.md", "insert_line": 1, "insert_text": f"here {number}"}
@@ -260,8 +253,7 @@ def test_ten_puts_to_one_key_at_once_are_all_done(memory: Memory | RemoteMemory)
     asyncio.run(put())
     assert len(store.search(USERS)) == 1
     store.put(USERS, "k", {"n": 99})
-    found = store.get(USERS, "k")
-    assert found is not None
+    found = present(store.get(USERS, "k"))
     assert found.value == {"n": 99}
 
 

@@ -2,14 +2,14 @@
 
 import asyncio
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from qdrant_client import QdrantClient
 from qdrant_client.models import Filter, FilterSelector
 from support.hashing_embedder import HashingEmbedder
-from support.ledger_records import StoppedClock, copied_urls
+from support.ledger_records import StoppedClock
 from support.skill_publication import SkillWorld, Store
 
 from memcore.backends.inmemory import InMemoryBackend
@@ -23,26 +23,11 @@ COMPANY = "acme"
 
 
 @pytest.fixture
-def clock() -> StoppedClock:
-    return StoppedClock()
-
-
-@pytest.fixture
-def urls(ledger_template: Path, tmp_path: Path) -> LedgerUrls:
-    return copied_urls(ledger_template, tmp_path)
-
-
-@pytest.fixture
-def ledger(urls: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
-    opened = Ledger.open(urls, clock=clock)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-async def backend(shared_place: Mem0Config, urls: LedgerUrls, clock: StoppedClock) -> AsyncIterator[Mem0Backend]:
+async def backend(
+    shared_place: Mem0Config, sqlite_ledger: LedgerUrls, clock: StoppedClock
+) -> AsyncIterator[Mem0Backend]:
     collection = Mem0Config.collection_of("approvals")
-    place = shared_place.model_copy(update={"ledger_url": urls.ledger, "collection": collection})
+    place = shared_place.model_copy(update={"ledger_url": sqlite_ledger.ledger, "collection": collection})
     made = Mem0Backend(place, company=COMPANY, embedder=HashingEmbedder(), encoder=Bm25Encoder(), clock=clock)
     await made.connect()
     key = None if place.api_key is None else place.api_key.get_secret_value()

@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 from support.fault_injection import AT_CALLS, Crash, Faults
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 from support.proposals import ADA, BOB, RecordingEffects, RecordingNotifier, proposal, service_of
 
 from memcore.approvals import ApprovalEffects
@@ -78,8 +79,7 @@ async def test_what_nothing_here_carries_out_is_not_decided(ledger: Ledger) -> N
             await say("one", ADA)
         with pytest.raises(MemoryNotFoundError, match="none"):
             await say("none", ADA)
-    found = ledger.approvals.get(COMPANY, "one")
-    assert found is not None
+    found = present(ledger.approvals.get(COMPANY, "one"))
     assert found.state is ApprovalState.PENDING
 
 
@@ -167,13 +167,11 @@ async def test_a_crash_at_any_call_leaves_nothing_half_done(
             is_decided = True
         assert (approval_id in notes.is_published) == (is_decided == (deed == "approve")), faults.calls
         assert ledger.approvals.unsettled(COMPANY) == ()
-        found = ledger.approvals.get(COMPANY, approval_id)
-        assert found is not None
+        found = present(ledger.approvals.get(COMPANY, approval_id))
         assert (found.effect is not None) == (is_decided or deed == "undo")
     assert point >= 5, "there are too few calls for this to mean anything"
 
 
 def _state(ledger: Ledger, approval_id: str) -> ApprovalState:
-    found = ledger.approvals.get(COMPANY, approval_id)
-    assert found is not None
+    found = present(ledger.approvals.get(COMPANY, approval_id))
     return found.state

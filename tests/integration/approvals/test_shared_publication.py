@@ -6,6 +6,7 @@ from itertools import count
 import pytest
 from support.fault_injection import Crash, Faults
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 from support.proposals import ADA, BOB
 
 from memcore.approvals import (
@@ -137,8 +138,7 @@ async def test_a_process_that_slept_through_an_undo_brings_nothing_back(
 
     late = SharedPublication(backend, ledger.shared_log, ledger.approvals, company=COMPANY, clock=clock)
     await late.publish(decided)
-    undone = ledger.approvals.get(COMPANY, "one")
-    assert undone is not None
+    undone = present(ledger.approvals.get(COMPANY, "one"))
     await late.take_back(undone)
     assert (await texts_in(backend), await backend.shared_version()) == (["the lift works"], version)
 
@@ -163,8 +163,7 @@ async def test_a_crash_at_any_call_publishes_once_or_takes_back_whole(
         else:
             break
         await healthy.finish()
-        found = ledger.approvals.get(COMPANY, approval_id)
-        assert found is not None
+        found = present(ledger.approvals.get(COMPANY, approval_id))
         assert await texts_in(backend) == [new if found.state is ApprovalState.APPROVED else old], faults.calls
         # One line for each publication, and one for each retraction, however often they were tried.
         lines = [line.memory_id for line in ledger.shared_log.history(COMPANY, found.effect or old_id)]

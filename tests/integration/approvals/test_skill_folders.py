@@ -18,11 +18,11 @@ from memcore.telemetry.events import Event
 
 
 async def test_an_installation_writes_its_skills_into_its_data_folder(
-    backend: Mem0Backend, ledger: Ledger, urls: LedgerUrls, clock: StoppedClock, tmp_path: Path
+    backend: Mem0Backend, ledger: Ledger, sqlite_ledger: LedgerUrls, clock: StoppedClock, tmp_path: Path
 ) -> None:
     settings = Settings(
         broker_url="redis://127.0.0.1:1/0",
-        database_url=urls.ledger,
+        database_url=sqlite_ledger.ledger,
         qdrant_url="http://127.0.0.1:1",
         company=COMPANY,
         home=tmp_path,

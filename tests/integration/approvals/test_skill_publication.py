@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.ledger_records import COMPANY, StoppedClock
 from support.lessons import lesson
+from support.present import present
 from support.proposals import ADA, BOB
 from support.skill_publication import SkillWorld
 
@@ -38,8 +39,7 @@ async def test_an_approved_skill_is_found_by_every_agent_and_kept_as_a_row(world
         confidence=0.9,
         tags=("non-inferable", "skill", "import", "disk", "approved", "approved-by:ada"),
     )
-    kept = world.ledger.skills.get(COMPANY, found.id)
-    assert kept is not None
+    kept = present(world.ledger.skills.get(COMPANY, found.id))
     assert (kept.approval_id, kept.pattern_id, kept.state) == ("one", "pattern of one", SkillState.ACTIVE)
     assert (kept.confidence, kept.published_at, LessonText.model_validate_json(kept.text)) == (0.9, world.clock(), text)
     assert "The lift" not in repr(kept)
@@ -52,16 +52,14 @@ async def test_a_superseded_skill_goes_and_comes_back_under_the_skill_that_it_is
     old = await world.approved("old")
     new = await world.approved("new", old)
     assert await world.standing() == {"new"}
-    row = world.ledger.skills.get(COMPANY, old)
-    assert row is not None
+    row = present(world.ledger.skills.get(COMPANY, old))
     assert (row.state, row.superseded_by) == (SkillState.SUPERSEDED, new)
 
     await world.service().undo("new", BOB)
     assert await world.standing() == {"old"}
     (back,) = await world.store.search_shared(MemoryQuery(limit=9))
     assert back.id != old, "what comes back is a publication of its own"
-    row = world.ledger.skills.get(COMPANY, old)
-    assert row is not None
+    row = present(world.ledger.skills.get(COMPANY, old))
     assert (row.state, row.superseded_by) == (SkillState.ACTIVE, None)
 
     # By its first id it is superseded again, as it is published now.
@@ -136,8 +134,7 @@ async def test_a_process_that_slept_through_an_undo_changes_nothing(world: Skill
     await service.finish()
     await service.undo("one", BOB)
     version = await world.store.shared_version()
-    undone = world.ledger.approvals.get(COMPANY, "one")
-    assert undone is not None
+    undone = present(world.ledger.approvals.get(COMPANY, "one"))
 
     late = world.effect()
     for _ in range(2):
@@ -157,8 +154,7 @@ async def test_no_more_skills_stand_than_may(world: SkillWorld) -> None:
     with pytest.raises(SkillLimitError, match="max_org_entries: is 2, and 2 skills stand") as refused:
         await service.approve("three", ADA)
     assert (refused.value.published, refused.value.limit) == (2, 2)
-    waiting = world.ledger.approvals.get(COMPANY, "three")
-    assert waiting is not None
+    waiting = present(world.ledger.approvals.get(COMPANY, "three"))
     assert waiting.state is ApprovalState.PENDING
     # A skill that replaces another needs no capacity; a settled proposal is reported as such.
     await service.propose("instead", world.proposal("instead", one))

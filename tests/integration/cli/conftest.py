@@ -1,10 +1,12 @@
-"""One running stack for all command line tests of a worker process; tests keep apart by their agents."""
+"""One running stack for all command line tests of a worker process, apart by their agents; and one without servers."""
 
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
-from support.command_line import CommandLine
 from support.running_stack import StackAddress, running_stack
+
+from memcore.config.urls import LedgerUrls
 
 
 @pytest.fixture(scope="package")
@@ -14,6 +16,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[StackAddress]:
         yield address
 
 
-@pytest.fixture(scope="package")
-def memtend(stack: StackAddress) -> CommandLine:
-    return CommandLine(home=stack.home)
+@pytest.fixture
+def environ(sqlite_ledger: LedgerUrls, tmp_path: Path) -> dict[str, str]:
+    """An installation of which only the ledger is there."""
+    return {
+        "MEMTEND_BROKER_URL": "redis://127.0.0.1:1/0",
+        "MEMTEND_DATABASE_URL": sqlite_ledger.ledger,
+        "MEMTEND_JOURNAL_URL": sqlite_ledger.journal,
+        "MEMTEND_QDRANT_URL": "http://127.0.0.1:1",
+        "MEMTEND_HOME": str(tmp_path),
+    }

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,18 +19,6 @@ from memcore.ledger.ledger import Ledger
 from ops.cli.main import build
 
 NOW = datetime.now(UTC)
-
-
-@pytest.fixture
-def environ(sqlite_ledger: LedgerUrls, tmp_path: Path) -> dict[str, str]:
-    """An installation of which only the ledger is there."""
-    return {
-        "MEMTEND_BROKER_URL": "redis://127.0.0.1:1/0",
-        "MEMTEND_DATABASE_URL": sqlite_ledger.ledger,
-        "MEMTEND_JOURNAL_URL": sqlite_ledger.journal,
-        "MEMTEND_QDRANT_URL": "http://127.0.0.1:1",
-        "MEMTEND_HOME": str(tmp_path),
-    }
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,18 +28,6 @@ COMPANY = "default"
 NOW = datetime.now(UTC).replace(microsecond=0)
 ADA, GRACE = owner(), owner(subject="user:grace")
 OF_ADA = ("--agent", "coach", "--user", "ada")
-
-
-@pytest.fixture
-def environ(sqlite_ledger: LedgerUrls, tmp_path: Path) -> dict[str, str]:
-    """An installation of which only the ledger is there."""
-    return {
-        "MEMTEND_BROKER_URL": "redis://127.0.0.1:1/0",
-        "MEMTEND_DATABASE_URL": sqlite_ledger.ledger,
-        "MEMTEND_JOURNAL_URL": sqlite_ledger.journal,
-        "MEMTEND_QDRANT_URL": "http://127.0.0.1:1",
-        "MEMTEND_HOME": str(tmp_path),
-    }
 
 
 @pytest.fixture(autouse=True)

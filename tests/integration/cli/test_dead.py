@@ -6,6 +6,7 @@ import pytest
 from redis import Redis
 from support.command_line import CommandLine
 from support.memories import new_agent
+from support.present import present
 from support.running_stack import StackAddress, wait_until
 
 from memcore import JobState, MemoryClient, ids
@@ -102,15 +103,13 @@ def test_all_letters_are_replayed_and_one_that_dies_again_is_kept(
 ) -> None:
     good = stop_trying(ledger, new_agent(), company=stack.settings.company)
     bad = stop_trying(ledger, new_agent(), company=stack.settings.company, payload="{oops")
-    before = ledger.dead_letters.get(bad)
-    assert before is not None
+    before = present(ledger.dead_letters.get(bad))
     assert memtend.ok("dead", "replay", "--all", "--json").value == {"replayed": 2}
     with MemoryClient.from_settings(stack.settings) as client:
         states = {status.job_id: status.state for status in client.wait([good, bad], timeout_seconds=600)}
     assert states == {good: JobState.DONE, bad: JobState.DEAD}
     wait_until(lambda: ledger.dead_letters.ids(stack.settings.company) == (bad,), what="the letter of the bad one")
-    after = ledger.dead_letters.get(bad)
-    assert after is not None
+    after = present(ledger.dead_letters.get(bad))
     assert (after.payload, after.died_at > before.died_at) == ("{oops", True)
 
 

@@ -16,6 +16,7 @@ import pytest
 from support.command_line import Answer, CommandLine
 from support.ledger_records import COMPANY, copied_urls
 from support.memories import StoppedClock
+from support.present import present
 from support.running_stack import StackAddress, wait_until
 from support.valkey_servers import valkey_server
 
@@ -246,10 +247,8 @@ def test_what_failed_waits_or_was_given_up_is_a_finding(settings: Settings, urls
     ledger = Ledger.open(urls, clock=lambda: then)
     states = {"failing": WorkState.FAILED, "holding": WorkState.HELD, "waiting": None}
     for agent_id, state in states.items():
-        run = ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=then))
-        assert run is not None
-        taken = ledger.runs.claim(run.company, run.run_id, lease=timedelta(minutes=1))
-        assert taken is not None
+        run = present(ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=then)))
+        taken = present(ledger.runs.claim(run.company, run.run_id, lease=timedelta(minutes=1)))
         assert taken.token is not None
         if state is None:
             ledger.runs.wait(
@@ -293,11 +292,9 @@ def test_an_erasure_that_does_not_end_is_named_with_the_reason(settings: Setting
         then = datetime.now(UTC) - age
         with closing(Ledger.open(urls, clock=StoppedClock(then))) as ledger:
             asked = ledger.erasures.request(COMPANY, f"ada {age}", confirmation=word)
-            taken = ledger.erasures.claim(COMPANY, asked.erasure_id, lease=timedelta(minutes=1))
-            assert taken is not None
-            assert taken.token is not None
+            taken = present(ledger.erasures.claim(COMPANY, asked.erasure_id, lease=timedelta(minutes=1)))
             reason = "1 jobs of the agent are still on the broker"
-            ledger.erasures.wait(COMPANY, asked.erasure_id, taken.token, until=timedelta(0), reason=reason)
+            ledger.erasures.wait(COMPANY, asked.erasure_id, present(taken.token), until=timedelta(0), reason=reason)
         (found,) = check.take(settings)
         assert found.ok == (seen is None)
         assert seen is None or (asked.erasure_id in found.seen and seen in found.seen), found
@@ -315,8 +312,7 @@ def test_one_that_failed_is_well_once_a_later_one_of_as_much_is_done(
         then = datetime.now(UTC) - timedelta(minutes=age)
         with closing(Ledger.open(urls, clock=StoppedClock(then))) as ledger:
             asked = ledger.erasures.request(COMPANY, owner, subject=person, confirmation=word)
-            taken = ledger.erasures.claim(COMPANY, asked.erasure_id, lease=timedelta(minutes=1))
-            assert taken is not None
+            taken = present(ledger.erasures.claim(COMPANY, asked.erasure_id, lease=timedelta(minutes=1)))
             token = str(taken.token)
             if age == 1:
                 ledger.erasures.finish(COMPANY, asked.erasure_id, token, receipt="{}", at=then, late_writes=0)
@@ -349,8 +345,7 @@ def test_one_that_failed_is_named_too(settings: Settings, urls: LedgerUrls) -> N
     with closing(Ledger.open(urls)) as ledger:
         word = Confirmation(actor="grace", confirm=True, reason="she has left")
         asked = ledger.erasures.request(COMPANY, "ada", confirmation=word)
-        taken = ledger.erasures.claim(COMPANY, asked.erasure_id, lease=timedelta(minutes=1))
-        assert taken is not None
+        taken = present(ledger.erasures.claim(COMPANY, asked.erasure_id, lease=timedelta(minutes=1)))
         ledger.erasures.fail(COMPANY, asked.erasure_id, str(taken.token), "a defect")
     (found,) = check.take(settings)
     assert not found.ok
@@ -364,8 +359,7 @@ def test_runs_that_wait_for_a_model_that_is_away_are_told_with_the_time(memtend:
     since = now - timedelta(hours=3)
     with closing(Ledger.open(urls)) as ledger:
         for agent_id in ("a", "b"):
-            run = ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=since))
-            assert run is not None
+            run = present(ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=since)))
             part = Synthesis(
                 run_id=run.run_id,
                 place=0,
@@ -375,8 +369,7 @@ def test_runs_that_wait_for_a_model_that_is_away_are_told_with_the_time(memtend:
                 source_ids=("x", "y"),
             )
             ledger.syntheses.plan([part])
-            held = ledger.syntheses.claim(COMPANY, part.key, lease=timedelta(minutes=1))
-            assert held is not None
+            held = present(ledger.syntheses.claim(COMPANY, part.key, lease=timedelta(minutes=1)))
             ledger.syntheses.wait_together(held, until=now, reason="away", away_since=since)
             since += timedelta(hours=1)
     since = now - timedelta(hours=3)
@@ -393,10 +386,11 @@ def test_questions_without_an_answer_are_told_with_the_first_time(memtend: Comma
     assert "unanswered questions" not in memtend("doctor").out
     with closing(Ledger.open(urls)) as ledger:
         for agent_id, purpose in (("a", f"{MERGE_PURPOSE}episodic"), ("b", f"{SHORTEN_PURPOSE}social"), ("c", "other")):
-            asked = ledger.answers.claim_question(
-                COMPANY, agent_id, agent_id=agent_id, run_id="run", purpose=purpose, lease=timedelta(minutes=1)
+            asked = present(
+                ledger.answers.claim_question(
+                    COMPANY, agent_id, agent_id=agent_id, run_id="run", purpose=purpose, lease=timedelta(minutes=1)
+                )
             )
-            assert asked is not None
             ledger.answers.fail(COMPANY, agent_id, asked.token or "", "away")
         unanswered = ledger.answers.unanswered(COMPANY, "system:")
     assert unanswered is not None
@@ -428,12 +422,9 @@ def test_a_failed_run_is_made_good_by_the_next_one(urls: LedgerUrls) -> None:
     for hours, state in enumerate((WorkState.FAILED, WorkState.FAILED, WorkState.DONE)):
         now = at + timedelta(hours=hours)
         ledger = Ledger.open(urls, clock=partial(_same, now))
-        run = ledger.runs.create(NewRun(company=COMPANY, agent_id="a", planned_at=now))
-        assert run is not None
-        taken = ledger.runs.claim(run.company, run.run_id, lease=timedelta(minutes=1))
-        assert taken is not None
-        assert taken.token is not None
-        ledger.runs.finish(run.company, run.run_id, taken.token, state=state, counts={}, reason="why")
+        run = present(ledger.runs.create(NewRun(company=COMPANY, agent_id="a", planned_at=now)))
+        taken = present(ledger.runs.claim(run.company, run.run_id, lease=timedelta(minutes=1)))
+        ledger.runs.finish(run.company, run.run_id, present(taken.token), state=state, counts={}, reason="why")
         seen.append(len(ledger.runs.failed(COMPANY, limit=10)))
         ledger.close()
     assert seen == [1, 1, 0]

@@ -15,6 +15,7 @@ from support.kept_conversations import arc, fact, hold, keep, rule
 from support.ledger_records import make_record
 from support.lessons import lesson
 from support.memories import new_agent
+from support.present import present
 from support.registered_checkpoints import registered
 from support.running_stack import StackAddress
 
@@ -173,8 +174,7 @@ def spend(ledger: Ledger, company: str, agent: str) -> None:
     new = NewCall(
         company=company, agent_id=agent, run_id="keys", question_id="keys", purpose="merge", model="m", most=Spent()
     )
-    call_id = ledger.spending.reserve(new, caps=Caps()).call_id
-    assert call_id is not None
+    call_id = present(ledger.spending.reserve(new, caps=Caps()).call_id)
     spent = Spent(prompt_tokens=80, completion_tokens=20, cost=0.5)
     ledger.spending.settle(call_id, CallState.ANSWERED, spent=spent, attempts=1)
 
@@ -214,10 +214,8 @@ def memories(keys: Keys, memtend: CommandLine, agent: str) -> None:
 
 def proposals(keys: Keys, ledger: Ledger, company: str) -> None:
     agent = new_agent("proposed")
-    run = ledger.runs.create(NewRun(company=company, agent_id=agent, planned_at=utc_now()))
-    assert run is not None
-    claimed = ledger.runs.claim(company, run.run_id, lease=timedelta(minutes=1))
-    assert claimed is not None
+    run = present(ledger.runs.create(NewRun(company=company, agent_id=agent, planned_at=utc_now())))
+    claimed = present(ledger.runs.claim(company, run.run_id, lease=timedelta(minutes=1)))
     group = ConsolidationGroup(
         company=company,
         run_id=run.run_id,

@@ -9,6 +9,7 @@ from support.execution_traces import trace
 from support.job_contexts import keeping_questions
 from support.kept_conversations import fact, keep, owner
 from support.memories import new_agent
+from support.present import present
 from support.running_stack import StackAddress, wait_until
 
 from memcore import AsyncMemory, Memory, Policy
@@ -38,8 +39,7 @@ def test_given_a_running_stack_when_a_text_is_stored_then_it_is_found_and_prepar
         messages = memory.prepare(agent, "when does payments page?", token_budget=400)
         assert "pages at 500 messages" in messages[-1].content
 
-        distilled = memory.distill(agent, trace("t-1"))
-        assert distilled is not None
+        distilled = present(memory.distill(agent, trace("t-1")))
         assert [status.state for status in memory.wait(distilled)] == ["done"]
         assert memory.get(agent, distilled.trace_id) is not None
 
@@ -63,8 +63,7 @@ def test_given_what_is_kept_of_a_person_when_a_turn_begins_then_it_is_loaded_by_
     question, kept = "the boss yells, and all are upset", fact("f", "my manager shouts", at=utc_now())
 
     async def vector() -> Embedded:
-        backend = vector_backend_of(open_shared_backend(settings, Policy()))
-        assert backend is not None
+        backend = present(vector_backend_of(open_shared_backend(settings, Policy())))
         await backend.connect()
         try:
             (row,) = await backend.query_vectors([question])

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from support.model_servers import MODEL, REASONING, Script, anthropic, chat, model_server, ollama, questions, responses
+from support.present import present
 from support.recording_server import Answer
 from support.repository import ROOT
 from typer.testing import CliRunner, Result
@@ -30,17 +31,8 @@ from ops.cli.session import JsonCommand
 
 
 @pytest.fixture
-def environ(sqlite_ledger: LedgerUrls, tmp_path: Path) -> dict[str, str]:
-    """An installation of which only the ledger is there."""
-    return {
-        "MEMTEND_BROKER_URL": "redis://127.0.0.1:1/0",
-        "MEMTEND_DATABASE_URL": sqlite_ledger.ledger,
-        "MEMTEND_JOURNAL_URL": sqlite_ledger.journal,
-        "MEMTEND_QDRANT_URL": "http://127.0.0.1:1",
-        "MEMTEND_HOME": str(tmp_path),
-        "MEMTEND_POLICY_PATH": str(tmp_path / "policy.yaml"),
-        "COLUMNS": "200",
-    }
+def environ(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    return environ | {"MEMTEND_POLICY_PATH": str(tmp_path / "policy.yaml"), "COLUMNS": "200"}
 
 
 def checked(environ: dict[str, str], url: str, *words: str, policy: str = f"model: {MODEL}", **given: str) -> Result:
@@ -217,15 +209,13 @@ def test_a_command_that_waits_for_a_model_says_so_and_since_when(
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     with closing(Ledger.open(sqlite_ledger)) as ledger:
-        run = ledger.runs.create(NewRun(company="default", agent_id="ada", planned_at=datetime.now(UTC)))
-        assert run is not None
+        run = present(ledger.runs.create(NewRun(company="default", agent_id="ada", planned_at=datetime.now(UTC))))
         about = {"run_id": run.run_id, "company": "default", "agent_id": "ada", "category": MemoryCategory.EPISODIC}
         parts = [Synthesis.model_validate({**about, "place": place, "source_ids": ("x", "y")}) for place in (0, 1)]
         away = datetime(2026, 3, 1, 4, 30, tzinfo=UTC)
 
         def fail() -> None:
-            held = ledger.syntheses.claim("default", parts[0].key, lease=timedelta(minutes=1))
-            assert held is not None
+            held = present(ledger.syntheses.claim("default", parts[0].key, lease=timedelta(minutes=1)))
             ledger.syntheses.wait_together(held, until=away, reason="503", away_since=away)
 
         looks = (lambda: None, lambda: ledger.syntheses.plan(parts), lambda: None, fail)

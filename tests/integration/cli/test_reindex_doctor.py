@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from support.active_collections import served
+from support.present import present
 from support.registered_checkpoints import registered
 
 from memcore.config.settings import Settings
-from memcore.config.urls import LedgerUrls
 from memcore.embedding.factory import create_embedder
 from memcore.errors import MemoryConfigError
 from memcore.finetune.checkpoint import choice_of
@@ -25,16 +25,8 @@ CONFIGURED = "wordllama-256-tempered"
 
 
 @pytest.fixture
-def settings(sqlite_ledger: LedgerUrls, tmp_path: Path) -> Settings:
-    return Settings.load(
-        {
-            "MEMTEND_BROKER_URL": "redis://127.0.0.1:1/0",
-            "MEMTEND_DATABASE_URL": sqlite_ledger.ledger,
-            "MEMTEND_JOURNAL_URL": sqlite_ledger.journal,
-            "MEMTEND_QDRANT_URL": "http://127.0.0.1:1",
-            "MEMTEND_HOME": str(tmp_path),
-        }
-    )
+def settings(environ: dict[str, str]) -> Settings:
+    return Settings.load(environ)
 
 
 @pytest.fixture
@@ -104,10 +96,10 @@ def test_a_reindex_that_nobody_carries_on_is_told_and_an_old_collection_is_named
     (going,) = reindex(settings)
     assert going.ok
 
-    frozen = ledger.collection_pointers.freeze("default", version=begun.version, lasts=timedelta(seconds=1))
-    assert frozen is not None
-    switched = ledger.collection_pointers.switch("default", version=frozen.version, settles=timedelta(seconds=1))
-    assert switched is not None
+    frozen = present(ledger.collection_pointers.freeze("default", version=begun.version, lasts=timedelta(seconds=1)))
+    switched = present(
+        ledger.collection_pointers.switch("default", version=frozen.version, settles=timedelta(seconds=1))
+    )
     ledger.collection_pointers.settle("default", version=switched.version)
     (kept,) = reindex(settings)
     assert kept.ok

@@ -29,21 +29,11 @@ Look = Callable[..., CheckResult]
 
 
 @pytest.fixture
-def check_now(sqlite_ledger: LedgerUrls, tmp_path: Path) -> Look:
+def check_now(environ: dict[str, str], tmp_path: Path) -> Look:
     def check_now(interval: str = "hourly", enabled: str = "true") -> CheckResult:
         path = tmp_path / "policy.yaml"
         path.write_text(POLICY.format(interval=interval, enabled=enabled), encoding="utf-8")
-        settings = Settings.load(
-            {
-                "MEMTEND_BROKER_URL": "redis://127.0.0.1:1/0",
-                "MEMTEND_DATABASE_URL": sqlite_ledger.ledger,
-                "MEMTEND_JOURNAL_URL": sqlite_ledger.journal,
-                "MEMTEND_QDRANT_URL": "http://127.0.0.1:1",
-                "MEMTEND_HOME": str(tmp_path),
-                "MEMTEND_POLICY_PATH": str(path),
-            }
-        )
-        (found,) = skill_evolver(settings)
+        (found,) = skill_evolver(Settings.load(environ | {"MEMTEND_POLICY_PATH": str(path)}))
         return found
 
     return check_now

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.kept_conversations import begin, owner
 from support.model_servers import Script, chat, model_server
-from support.stub_llm_process import StubLLM, stub_llm
+from support.stub_llm_process import StubLLM
 from typer.testing import CliRunner, Result
 
 from memcore.config.settings import Settings
@@ -25,30 +25,6 @@ from ops.cli.running.health_checks import language_model, model_answers, model_b
 
 Configure = Callable[..., Settings]
 NOW = datetime.now(UTC)
-
-
-@pytest.fixture(scope="module")
-def stub_process() -> Iterator[StubLLM]:
-    with stub_llm() as running:
-        yield running
-
-
-@pytest.fixture
-def stub(stub_process: StubLLM) -> StubLLM:
-    stub_process.forget()
-    return stub_process
-
-
-@pytest.fixture
-def environ(sqlite_ledger: LedgerUrls, tmp_path: Path) -> dict[str, str]:
-    """An installation of which only the ledger is there."""
-    return {
-        "MEMTEND_BROKER_URL": "redis://127.0.0.1:1/0",
-        "MEMTEND_DATABASE_URL": sqlite_ledger.ledger,
-        "MEMTEND_JOURNAL_URL": sqlite_ledger.journal,
-        "MEMTEND_QDRANT_URL": "http://127.0.0.1:1",
-        "MEMTEND_HOME": str(tmp_path),
-    }
 
 
 @pytest.fixture

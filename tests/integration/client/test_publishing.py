@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from celery import Celery
 from kombu.connection import Connection
+from support.present import present
 from support.valkey_servers import BrokerAddress, valkey_server
 
 from memcore import AsyncMemoryClient, JobState, MemoryClient, ids
@@ -112,8 +113,7 @@ def test_waiting_counts_what_workers_have_sorted_too(app: Celery, broker: Broker
     publisher = Publisher(app)
     publisher.publish(StorePayload.task, [JOB] * 3, track=True)
     with Connection(transport.reliable_url(broker.url)) as worker:
-        message = worker.default_channel.basic_get(JOB.queue)
-        assert message is not None
+        message = present(worker.default_channel.basic_get(JOB.queue))
         assert message.headers["owner"] == "ab/cd"
         with broker.client() as client:
             assert client.llen(JOB.queue) == 0
@@ -189,8 +189,7 @@ def test_a_broker_without_variadic_pushes_gets_celerys_own_messages() -> None:
         assert publisher.waiting(JOB.queue) == 2
         assert publisher.waiting("never made") == 0
         with app.connection_for_read() as connection:
-            message = connection.default_channel.basic_get(JOB.queue)
-            assert message is not None
+            message = present(connection.default_channel.basic_get(JOB.queue))
             assert message.headers["id"] == JOB.job_id
             assert json.loads(message.body)[0] == [JOB.payload]
 

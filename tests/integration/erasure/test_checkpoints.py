@@ -7,6 +7,7 @@ from sqlalchemy import update
 from support.erasure_world import WORD, ErasureWorld
 from support.fault_injection import Crash
 from support.ledger_records import COMPANY
+from support.present import present
 from support.registered_checkpoints import registered
 from support.store_items import item
 
@@ -32,18 +33,15 @@ def folders(made: list[Checkpoint]) -> list[bool]:
 def serve(world: ErasureWorld, checkpoint: Checkpoint) -> None:
     """Say in the pointer that the checkpoint has filled the collection that serves."""
     pointers = world.ledger.collection_pointers
-    before = pointers.get(COMPANY)
-    assert before is not None
+    before = present(pointers.get(COMPANY))
     current = before.current.model_copy(update={"checkpoint_id": checkpoint.checkpoint_id})
     with pointers._database.write() as connection:
         connection.execute(update(pointer).values(current=current.model_dump(mode="json")))
 
 
 def receipt_of(world: ErasureWorld, erasure_id: str) -> ErasureReceipt:
-    erasure = world.ledger.erasures.get(COMPANY, erasure_id)
-    assert erasure is not None
-    assert erasure.receipt is not None
-    return verified(erasure.receipt, world.ledger.signing_keys.all(), ErasureReceipt)
+    erasure = present(world.ledger.erasures.get(COMPANY, erasure_id))
+    return verified(present(erasure.receipt), world.ledger.signing_keys.all(), ErasureReceipt)
 
 
 async def test_they_are_named_and_stay_where_nobody_asked_for_more(world: ErasureWorld) -> None:
@@ -95,8 +93,7 @@ async def test_one_that_serves_is_not_retired_and_the_erasure_waits_for_a_person
 
 
 async def test_one_that_documents_alone_have_trained_is_no_matter(world: ErasureWorld) -> None:
-    run = world.ledger.finetune_runs.get(COMPANY, trained(world)[0].run_id)
-    assert run is not None
+    run = present(world.ledger.finetune_runs.get(COMPANY, trained(world)[0].run_id))
     found = TrainedCheckpoints(world.ledger, company=COMPANY, home=world.settings.home)
     assert run.run_id in {each.run_id for each in found.find()}
     plan = {"source_dir": "/docs", "uses_memories": False}

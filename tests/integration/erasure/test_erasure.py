@@ -7,6 +7,7 @@ from redis import Redis
 from support.erasure_world import POLICY, ErasureWorld
 from support.fault_injection import Crash, Faults
 from support.ledger_records import COMPANY
+from support.present import present
 from support.store_items import item
 
 from memcore.erasure.checkpoints import TrainedCheckpoints
@@ -58,8 +59,7 @@ async def test_no_byte_of_the_agent_is_left_and_others_have_all_of_theirs(world:
     assert hits(world, "ada") == set()
     assert (await world.memories("bob"), rows(world, "bob")) == (before[0], counts)
     assert await world.backend.shared_version() >= before[1]
-    done = world.ledger.erasures.get(COMPANY, erasure_id)
-    assert done is not None
+    done = present(world.ledger.erasures.get(COMPANY, erasure_id))
     assert done.receipt is not None
     receipt = verified(done.receipt, world.ledger.signing_keys.all(), ErasureReceipt)
     assert receipt.rewritten == ("ledger and journal", "broker", "history", "store")
@@ -128,10 +128,8 @@ async def test_a_crash_at_any_call_is_gone_on_from(world: ErasureWorld) -> None:
     assert calls > LEAST_CALLS
     assert hits(world, "ada") == set()
     assert (await world.memories("bob"), rows(world, "bob")) == before
-    done = world.ledger.erasures.get(COMPANY, erasure_id)
-    assert done is not None
-    assert done.receipt is not None
-    receipt = verified(done.receipt, world.ledger.signing_keys.all(), ErasureReceipt)
+    done = present(world.ledger.erasures.get(COMPANY, erasure_id))
+    receipt = verified(present(done.receipt), world.ledger.signing_keys.all(), ErasureReceipt)
     # What was found before a crash is in the receipt, although later attempts did not find it any more.
     assert receipt.places["experiences"].found == EXPERIENCES
     assert all(place.left == 0 for place in receipt.places.values())

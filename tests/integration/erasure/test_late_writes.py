@@ -11,6 +11,7 @@ from support.erasure_world import WORD, ErasureWorld
 from support.experiences import experience
 from support.job_contexts import ScriptedContext
 from support.ledger_records import COMPANY, StoppedClock, copied_urls
+from support.present import present
 from support.store_items import item
 
 from memcore.backends.mem0.backend import Mem0Backend
@@ -40,18 +41,22 @@ def ledger(urls: LedgerUrls) -> Iterator[Ledger]:
 
 def done(ledger: Ledger, erasure_id: str) -> None:
     """End an erasure as its worker does."""
-    erasure = ledger.erasures.claim(COMPANY, erasure_id, lease=LEASE)
-    assert erasure is not None
-    ended = ledger.erasures.finish(
-        COMPANY, erasure_id, str(erasure.token), receipt="{}", at=erasure.requested_at, late_writes=erasure.late_writes
+    erasure = present(ledger.erasures.claim(COMPANY, erasure_id, lease=LEASE))
+    assert (
+        ledger.erasures.finish(
+            COMPANY,
+            erasure_id,
+            str(erasure.token),
+            receipt="{}",
+            at=erasure.requested_at,
+            late_writes=erasure.late_writes,
+        )
+        is not None
     )
-    assert ended is not None
 
 
 def of(ledger: Ledger, erasure_id: str) -> Erasure:
-    found = ledger.erasures.get(COMPANY, erasure_id)
-    assert found is not None
-    return found
+    return present(ledger.erasures.get(COMPANY, erasure_id))
 
 
 @pytest.mark.parametrize("subject", [None, "user:p"])
@@ -83,8 +88,7 @@ def test_what_begins_behind_it_is_a_new_life(ledger: Ledger) -> None:
 def test_it_signs_nothing_when_a_write_has_ended_since_its_last_look(ledger: Ledger) -> None:
     write = ledger.erasures.watch(COMPANY, ["ada"])
     erasure_id = ledger.erasures.request(COMPANY, "ada", confirmation=WORD).erasure_id
-    erasure = ledger.erasures.claim(COMPANY, erasure_id, lease=LEASE)
-    assert erasure is not None
+    erasure = present(ledger.erasures.claim(COMPANY, erasure_id, lease=LEASE))
     token = str(erasure.token)
     assert [each.erasure_id for each in ledger.erasures.late(write)] == [erasure_id]
     # It had not ended, so its worker goes on, and looks once more.

@@ -7,6 +7,7 @@ import pytest
 from support.erasure_world import POLICY, ErasureWorld, letter
 from support.ledger_records import COMPANY
 from support.memories import DAWN, copied, record
+from support.present import present
 from support.store_items import item
 
 from memcore.backends.deletion import Deletion
@@ -76,8 +77,7 @@ async def erased(world: ErasureWorld, **given: Any) -> Outcome:
 
 def receipt_of(world: ErasureWorld) -> ErasureReceipt:
     (erasure,) = world.ledger.erasures.page(COMPANY)
-    assert erasure.receipt is not None
-    return verified(erasure.receipt, world.ledger.signing_keys.all(), ErasureReceipt)
+    return verified(present(erasure.receipt), world.ledger.signing_keys.all(), ErasureReceipt)
 
 
 def found(world: ErasureWorld, person: str) -> set[int]:
@@ -123,15 +123,12 @@ async def test_a_user_with_the_agents_name_is_not_the_agent(world: ErasureWorld)
 
 async def test_it_waits_for_the_agents_run_which_may_write_what_it_has_read(world: ErasureWorld) -> None:
     await world.ingestor().write([said(world, "ann")])
-    run = world.ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=world.clock()))
-    assert run is not None
+    run = present(world.ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=world.clock())))
     service, erasure_id = world.service(), world.asked(subject="user:ann")
     waits = await service.run(erasure_id)
     assert waits == Deferred(reason=f"run {run.run_id} of the agent has not ended")
-    claimed = world.ledger.runs.claim(COMPANY, run.run_id, lease=timedelta(minutes=1))
-    assert claimed is not None
-    assert claimed.token is not None
-    world.ledger.runs.finish(COMPANY, run.run_id, claimed.token, state=WorkState.DONE, counts={})
+    claimed = present(world.ledger.runs.claim(COMPANY, run.run_id, lease=timedelta(minutes=1)))
+    world.ledger.runs.finish(COMPANY, run.run_id, present(claimed.token), state=WorkState.DONE, counts={})
     world.clock.now += LEASE_LENGTH
     assert isinstance(await service.run(erasure_id), Done)
     assert found(world, "ann") == set()

@@ -39,23 +39,20 @@ class Checked:
         self.alive += 1
 
 
-def test_every_agents_memories_are_passages_and_a_tasks_title_asks_for_its_own(fleet: FineTuneFleet) -> None:
-    async def run() -> None:
-        looked = Checked(fleet)
-        await looked.backend.connect()
-        memory, other = record("ada", "the import failed at\n night"), record("bob", "tea is at four")
-        await looked.backend.store_many([memory, other])
-        fleet.ledger.trajectories.append(COMPANY, trajectory(memory.entry.id))
-        assert await looked.passages() == [
-            Passage(text="the import failed at night", source="task", questions=("Mend the nightly import",)),
-            Passage(text="tea is at four", source="memory"),
-        ]
-        assert [each.text for each in await looked.passages(chunk_words=3)][:2] == ["the import failed", "at night"]
-        assert looked.alive >= 4
-        assert await looked.gathering.count(enough=50) == 2
-        assert await looked.gathering.count(enough=1) == 1
-
-    asyncio.run(run())
+async def test_every_agents_memories_are_passages_and_a_tasks_title_asks_for_its_own(fleet: FineTuneFleet) -> None:
+    looked = Checked(fleet)
+    await looked.backend.connect()
+    memory, other = record("ada", "the import failed at\n night"), record("bob", "tea is at four")
+    await looked.backend.store_many([memory, other])
+    fleet.ledger.trajectories.append(COMPANY, trajectory(memory.entry.id))
+    assert await looked.passages() == [
+        Passage(text="the import failed at night", source="task", questions=("Mend the nightly import",)),
+        Passage(text="tea is at four", source="memory"),
+    ]
+    assert [each.text for each in await looked.passages(chunk_words=3)][:2] == ["the import failed", "at night"]
+    assert looked.alive >= 4
+    assert await looked.gathering.count(enough=50) == 2
+    assert await looked.gathering.count(enough=1) == 1
 
 
 def test_what_was_asked_right_before_a_memory_in_the_same_talk_asks_for_it(fleet: FineTuneFleet) -> None:
@@ -125,14 +122,11 @@ def test_documents_and_memories_that_a_model_asked_about_come_with_its_questions
     assert len(model.asked) == 3
 
 
-def test_of_many_memories_the_newest_are_taken(fleet: FineTuneFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_many_memories_the_newest_are_taken(fleet: FineTuneFleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gather, "MEMORIES_OF_AGENT", 3)
 
-    async def run() -> None:
-        looked = Checked(fleet)
-        await looked.backend.connect()
-        many = records("ada", 300, apart=timedelta(seconds=1))
-        await looked.backend.store_many(many)
-        assert [each.text for each in await looked.passages()] == [each.entry.content for each in many[-3:]]
-
-    asyncio.run(run())
+    looked = Checked(fleet)
+    await looked.backend.connect()
+    many = records("ada", 300, apart=timedelta(seconds=1))
+    await looked.backend.store_many(many)
+    assert [each.text for each in await looked.passages()] == [each.entry.content for each in many[-3:]]

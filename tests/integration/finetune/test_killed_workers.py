@@ -14,6 +14,7 @@ import pytest
 from support.fake_runners import fake_python
 from support.finetune_fixture import PLAN, Stages
 from support.ledger_records import COMPANY
+from support.present import present
 from support.repository import ROOT
 from support.thorough import also_thorough
 
@@ -78,9 +79,7 @@ def test_a_killed_workers_stage_is_ended_and_done_by_another(
     other = after_the_lease(later, tmp_path, stages)
 
     def row() -> FineTuneRun:
-        found = here.finetune_runs.get(COMPANY, run_id)
-        assert found is not None
-        return found
+        return present(here.finetune_runs.get(COMPANY, run_id))
 
     for _ in range(STAGES.index(stage)):
         other.run(run_id)
@@ -119,8 +118,7 @@ def test_a_run_that_a_person_cancels_leaves_no_process(sqlite_ledger: LedgerUrls
             return executor.run(replace(job, born=named))
 
     after_the_lease(ledger, tmp_path, Cancelling()).run(run_id)
-    run = ledger.finetune_runs.get(COMPANY, run_id)
-    assert run is not None
+    run = present(ledger.finetune_runs.get(COMPANY, run_id))
     assert (run.stage, run.reason, run.holder) == (
         FineTuneStage.CANCELLED, "generating_data was cancelled", None,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ import pytest
 from support.fault_injection import Crash, Faults
 from support.finetune_fixture import FineTuneFleet
 from support.ledger_records import COMPANY
-from support.stub_llm_process import StubLLM, stub_llm
+from support.stub_llm_process import StubLLM
 
 from examples.stub_llm.fault import Fault, Scripted
 from memcore.config.llm import BudgetsConfig
@@ -101,17 +101,10 @@ class Asker:
         return len(set(self.stub.keys()))
 
 
-@pytest.fixture(scope="module")
-def stub_process() -> Iterator[StubLLM]:
-    with stub_llm() as running:
-        yield running
-
-
 @pytest.fixture
-def asker(fleet: FineTuneFleet, stub_process: StubLLM, caplog: pytest.LogCaptureFixture) -> Asker:
-    stub_process.forget()
+def asker(fleet: FineTuneFleet, stub: StubLLM, caplog: pytest.LogCaptureFixture) -> Asker:
     fleet.ledger.agents.register(COMPANY, ["ada", "bob"], interval=ConsolidationInterval.DAILY)
-    return Asker(fleet, stub_process, caplog)
+    return Asker(fleet, stub, caplog)
 
 
 def test_each_passage_gets_its_questions_and_each_call_has_a_reason(asker: Asker) -> None:

@@ -9,6 +9,7 @@ import pytest
 from support.fault_injection import AT_CALLS, Crash, Faults
 from support.finetune_fixture import PLAN, SIZES, FineTuneFleet, report
 from support.ledger_records import COMPANY
+from support.present import present
 
 from memcore.errors import MemoryConnectionError
 from memcore.finetune.checkpoint import MANIFEST_FILE, delete_files, read_manifest
@@ -129,8 +130,7 @@ def test_a_cancelled_run_ends_as_that_and_a_resume_finishes_it(
 
     def cancel(job: StageJob) -> None:
         if job.config.stage is TRAINING:
-            asked = fleet.ledger.finetune_runs.cancel(COMPANY)
-            assert asked is not None
+            asked = present(fleet.ledger.finetune_runs.cancel(COMPANY))
             assert (asked.stage, asked.holder) == (TRAINING, "process:3:7")
             fleet.clock.advance(timedelta(seconds=REPORT_SECONDS))
 
@@ -169,8 +169,7 @@ def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_after_what_runs_is
     fleet.stages.within = crash
     with pytest.raises(Crash):
         fleet.worker().run(run_id)
-    asked = fleet.ledger.finetune_runs.cancel(COMPANY)
-    assert asked is not None
+    asked = present(fleet.ledger.finetune_runs.cancel(COMPANY))
     assert not asked.stage.is_end
     fleet.later()
     fleet.to_the_end(run_id)

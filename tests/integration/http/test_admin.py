@@ -1,38 +1,20 @@
 """``/admin/memory`` beside a running stack: fine-tune runs, checkpoints, the embedder, the removal of one memory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import httpx
-from support.http_api import HttpApi, http_api
+from support.http_api import MANY, http_api, http_client
 from support.memories import new_agent
 from support.running_stack import StackAddress
 
 from memcore.ledger.access.keys import Verb
-from ops.http.context import ServeOptions
 
 PLACE = "/admin/memory"
 
 #: What a destructive call carries.
 SURE = {"actor": "grace", "confirm": True, "reason": "the test says so"}
-
-
-def with_client(
-    stack: StackAddress,
-    act: Callable[[HttpApi, httpx.AsyncClient], Awaitable[None]],
-    *,
-    options: ServeOptions | None = None,
-) -> None:
-    """Serve the stack here, and act with a client of a key, or of none where none is asked for."""
-
-    async def served() -> None:
-        async with http_api(stack.settings, options or ServeOptions(rate_per_second=1e6, burst=1_000_000)) as opened:
-            token = None if options is not None else opened.key()
-            async with opened.client(token) as client:
-                await act(opened, client)
-
-    asyncio.run(served())
 
 
 def ok(answer: httpx.Response, status: int = 200) -> Any:
@@ -50,8 +32,8 @@ async def no_active_run(client: httpx.AsyncClient) -> None:
     ok(await client.post(f"{PLACE}/fine-tune/cancel", json=SURE))
 
 
-def test_a_fine_tune_run_is_started_seen_cancelled_and_resumed(stack: StackAddress) -> None:
-    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
+async def test_a_fine_tune_run_is_started_seen_cancelled_and_resumed(stack: StackAddress) -> None:
+    async with http_client(stack.settings) as (opened, client):
         await no_active_run(client)
         assert ok(await client.get(f"{PLACE}/fine-tune/status"))["stage"] == "idle"
         for plan, field in (
@@ -100,22 +82,18 @@ def test_a_fine_tune_run_is_started_seen_cancelled_and_resumed(stack: StackAddre
         async with opened.client(opened.key(verbs=(Verb.READ, Verb.WRITE, Verb.MAINTAIN, Verb.APPROVE))) as other:
             refused(await other.get(f"{PLACE}/fine-tune/runs"), 403, "denied")
 
-    with_client(stack, act)
 
-
-def test_a_preflight_says_which_checks_fail(stack: StackAddress) -> None:
-    async def act(_opened: HttpApi, client: httpx.AsyncClient) -> None:
+async def test_a_preflight_says_which_checks_fail(stack: StackAddress) -> None:
+    async with http_client(stack.settings) as (_, client):
         found = ok(await client.post(f"{PLACE}/fine-tune/preflight", json={"epochs": 0}))
         assert [(each["name"], each["status"]) for each in found["checks"]] == [("override_bounds", "fail")]
         assert found["can_proceed"] is False
 
-    with_client(stack, act)
 
-
-def test_checkpoints_that_do_not_exist_are_not_found_and_the_embedder_is_named(stack: StackAddress) -> None:
+async def test_checkpoints_that_do_not_exist_are_not_found_and_the_embedder_is_named(stack: StackAddress) -> None:
     agent = new_agent("admin")
 
-    async def act(_opened: HttpApi, client: httpx.AsyncClient) -> None:
+    async with http_client(stack.settings) as (_, client):
         stored = {"content": "The lift is out of order."}
         ok(await client.post(f"/v1/agents/{agent}/memories", json=stored, params={"wait": "true"}), 201)
         found = ok(await client.get(f"{PLACE}/embedder"))
@@ -127,13 +105,11 @@ def test_checkpoints_that_do_not_exist_are_not_found_and_the_embedder_is_named(s
         refused(await client.request("DELETE", place, json=SURE), 404, "not_found")
         refused(await client.request("DELETE", place, json={}), 422, "invalid", "reason")
 
-    with_client(stack, act)
 
-
-def test_a_memory_is_removed_by_a_run_that_can_be_undone(stack: StackAddress) -> None:
+async def test_a_memory_is_removed_by_a_run_that_can_be_undone(stack: StackAddress) -> None:
     agent = new_agent("admin")
 
-    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
+    async with http_client(stack.settings) as (opened, client):
         stored = await client.post(
             f"/v1/agents/{agent}/memories", json={"content": "The lift works."}, params={"wait": "true"}
         )
@@ -160,16 +136,12 @@ def test_a_memory_is_removed_by_a_run_that_can_be_undone(stack: StackAddress) ->
         assert await state_of(undone["run_id"]) == "done"
         assert ok(await client.get(f"/v1/agents/{agent}/memories/{memory_id}"))["content"] == "The lift works."
 
-    with_client(stack, act)
 
-
-def test_without_keys_the_actor_of_the_body_is_noted(stack: StackAddress) -> None:
-    async def act(_opened: HttpApi, client: httpx.AsyncClient) -> None:
+async def test_without_keys_the_actor_of_the_body_is_noted(stack: StackAddress) -> None:
+    async with http_api(stack.settings, replace(MANY, requires_key=False)) as opened, opened.client() as client:
         await no_active_run(client)
         run = ok(await client.post(f"{PLACE}/fine-tune", json={}), 202)
         ok(await client.post(f"{PLACE}/fine-tune/cancel", json=SURE))
         lines = ok(await client.get("/v1/audit", params={"action": "finetune.cancel"}))["lines"]
         mine = [each["actor"] for each in lines if each["subject"] == run["run_id"]]
         assert mine == ["person:grace"]
-
-    with_client(stack, act, options=ServeOptions(requires_key=False, rate_per_second=1e6, burst=1_000_000))

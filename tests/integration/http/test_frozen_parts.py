@@ -40,63 +40,54 @@ def parts(tmp_path_factory: pytest.TempPathFactory, shared_store: StoreAddress, 
 
 
 @pytest.mark.parametrize("part", ["store", "ledger", "broker"])
-def test_every_call_that_reads_answers_while_a_part_is_frozen(part: str, parts: FrozenParts) -> None:
-    async def walk() -> None:
-        async with reading_api(parts) as (api, client, memory_id):
-            calls = reading_calls(api, memory_id)
-            usual = {name: (await ask(client, name, *call)).status for name, call in calls.items()}
-            with parts.proxies[part].frozen():
-                found = await asyncio.gather(*(ask(client, name, *call) for name, call in calls.items()))
-                ready = await client.get("/ready")
-                assert (ready.status_code, ready.json()[part]) == (503, False)
-                late = [each for each in found if each.seconds > DEADLINE_SECONDS + _SLACK]
-                assert late == []
-                for each in found:
-                    # As ever, or 503 with the kind of the problem: never a defect, never an empty success.
-                    assert each.status in {usual[each.call], 503}, each
-            await until_answered(client, calls[STATUS])
-
-    asyncio.run(walk())
+async def test_every_call_that_reads_answers_while_a_part_is_frozen(part: str, parts: FrozenParts) -> None:
+    async with reading_api(parts) as (api, client, memory_id):
+        calls = reading_calls(api, memory_id)
+        usual = {name: (await ask(client, name, *call)).status for name, call in calls.items()}
+        with parts.proxies[part].frozen():
+            found = await asyncio.gather(*(ask(client, name, *call) for name, call in calls.items()))
+            ready = await client.get("/ready")
+            assert (ready.status_code, ready.json()[part]) == (503, False)
+            late = [each for each in found if each.seconds > DEADLINE_SECONDS + _SLACK]
+            assert late == []
+            for each in found:
+                # As ever, or 503 with the kind of the problem: never a defect, never an empty success.
+                assert each.status in {usual[each.call], 503}, each
+        await until_answered(client, calls[STATUS])
 
 
-def test_a_prompt_says_that_memory_is_away_and_the_answer_names_the_store(parts: FrozenParts) -> None:
-    async def prepare() -> None:
-        async with reading_api(parts) as (api, client, _):
-            path, body = "/v1/agents/ada/context", {"text": "payment queue", "token_budget": 500}
-            usual = (await client.post(path, json=body)).json()
-            assert usual["degraded"] == []
-            with parts.proxies["store"].frozen():
-                first = await ask(client, "first", "POST", path, body)
-                second = await ask(client, "second", "POST", path, body)
-                strict = await client.post(path, json={**body, "require_all": True})
-                service = await api.context.service(parts.settings.company)
-                with pytest.raises(MemoryConnectionError) as searched:
-                    await service.engine.search("ada", "payment queue")
-            for each in (first, second):
-                assert each.status == 200
-                assert json.loads(each.body)["degraded"] == ["store"]
-                assert "does not answer" in json.loads(each.body)["messages"][-1]["content"]
-            await until_answered(client)
-            # The first caller's time-out opens the breaker for all.
-            assert second.seconds < first.seconds / 2
-            assert (strict.status_code, strict.json()["part"]) == (503, "store")
-            assert searched.value.part == "store"
-
-    asyncio.run(prepare())
+async def test_a_prompt_says_that_memory_is_away_and_the_answer_names_the_store(parts: FrozenParts) -> None:
+    async with reading_api(parts) as (api, client, _):
+        path, body = "/v1/agents/ada/context", {"text": "payment queue", "token_budget": 500}
+        usual = (await client.post(path, json=body)).json()
+        assert usual["degraded"] == []
+        with parts.proxies["store"].frozen():
+            first = await ask(client, "first", "POST", path, body)
+            second = await ask(client, "second", "POST", path, body)
+            strict = await client.post(path, json={**body, "require_all": True})
+            service = await api.context.service(parts.settings.company)
+            with pytest.raises(MemoryConnectionError) as searched:
+                await service.engine.search("ada", "payment queue")
+        for each in (first, second):
+            assert each.status == 200
+            assert json.loads(each.body)["degraded"] == ["store"]
+            assert "does not answer" in json.loads(each.body)["messages"][-1]["content"]
+        await until_answered(client)
+        # The first caller's time-out opens the breaker for all.
+        assert second.seconds < first.seconds / 2
+        assert (strict.status_code, strict.json()["part"]) == (503, "store")
+        assert searched.value.part == "store"
 
 
-def test_many_who_ask_for_a_job_do_not_all_wait_for_a_frozen_broker(parts: FrozenParts) -> None:
-    async def poll() -> None:
-        async with reading_api(parts) as (api, client, memory_id):
-            how = reading_calls(api, memory_id)[STATUS]
-            with parts.proxies["broker"].frozen():
-                first, second = await ask(client, "first", *how), await ask(client, "second", *how)
-            assert (first.status, second.status) == (503, 503)
-            assert json.loads(second.body)["part"] == "broker"
-            assert second.seconds < first.seconds / 2
-            await until_answered(client, how)
-
-    asyncio.run(poll())
+async def test_many_who_ask_for_a_job_do_not_all_wait_for_a_frozen_broker(parts: FrozenParts) -> None:
+    async with reading_api(parts) as (api, client, memory_id):
+        how = reading_calls(api, memory_id)[STATUS]
+        with parts.proxies["broker"].frozen():
+            first, second = await ask(client, "first", *how), await ask(client, "second", *how)
+        assert (first.status, second.status) == (503, 503)
+        assert json.loads(second.body)["part"] == "broker"
+        assert second.seconds < first.seconds / 2
+        await until_answered(client, how)
 
 
 @pytest.mark.parametrize("is_connected", [True, False])

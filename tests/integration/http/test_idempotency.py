@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.http_api import HttpApi, http_api
+from support.http_api import http_api
 from support.memories import new_agent
 from support.running_stack import StackAddress
 
@@ -13,14 +13,6 @@ from memcore import ids
 from memcore.errors import MemoryStoreError
 from memcore.memories import Memories
 from memcore.models.conversation import resolve_owner_id
-
-
-def _run(stack: StackAddress, engine: Any) -> None:
-    async def running() -> None:
-        async with http_api(stack.settings) as opened:
-            await engine(opened)
-
-    asyncio.run(running())
 
 
 async def _store(client: httpx.AsyncClient, agent: str, text: str, key: str) -> httpx.Response:
@@ -38,91 +30,86 @@ async def _wait(client: httpx.AsyncClient, operation_id: str) -> None:
             pass
 
 
-def test_the_same_request_is_answered_alike_and_another_is_refused(stack: StackAddress) -> None:
+async def test_the_same_request_is_answered_alike_and_another_is_refused(stack: StackAddress) -> None:
     agent = new_agent("again")
 
-    async def engine(opened: HttpApi) -> None:
-        async with opened.client(opened.key()) as client, opened.client(opened.key()) as other:
-            first = await _store(client, agent, "Tea is at four.", "k1")
-            again = await _store(client, agent, "Tea is at four.", "k1")
-            assert (first.status_code, again.status_code) == (202, 202)
-            assert again.content == first.content
-            assert "idempotency-replayed" not in first.headers
-            assert again.headers["idempotency-replayed"] == "true"
+    async with (
+        http_api(stack.settings) as opened,
+        opened.client(opened.key()) as client,
+        opened.client(opened.key()) as other,
+    ):
+        first = await _store(client, agent, "Tea is at four.", "k1")
+        again = await _store(client, agent, "Tea is at four.", "k1")
+        assert (first.status_code, again.status_code) == (202, 202)
+        assert again.content == first.content
+        assert "idempotency-replayed" not in first.headers
+        assert again.headers["idempotency-replayed"] == "true"
 
-            changed = await _store(client, agent, "Tea is at five.", "k1")
-            assert (changed.status_code, changed.json()["field"]) == (422, "idempotency_key")
-            elsewhere = await _store(client, new_agent("other"), "Tea is at four.", "k1")
-            assert elsewhere.status_code == 422
-            of_another_caller = await _store(other, agent, "Tea is at five.", "k1")
-            assert of_another_caller.status_code == 202
-            blank = await _store(client, agent, "Tea is at four.", " ")
-            assert blank.status_code == 422
+        changed = await _store(client, agent, "Tea is at five.", "k1")
+        assert (changed.status_code, changed.json()["field"]) == (422, "idempotency_key")
+        elsewhere = await _store(client, new_agent("other"), "Tea is at four.", "k1")
+        assert elsewhere.status_code == 422
+        of_another_caller = await _store(other, agent, "Tea is at five.", "k1")
+        assert of_another_caller.status_code == 202
+        blank = await _store(client, agent, "Tea is at four.", " ")
+        assert blank.status_code == 422
 
-            for answer in (first, of_another_caller):
-                await _wait(client, answer.json()["operation_id"])
-            assert sorted(await _texts(client, agent)) == ["Tea is at five.", "Tea is at four."]
-
-    _run(stack, engine)
+        for answer in (first, of_another_caller):
+            await _wait(client, answer.json()["operation_id"])
+        assert sorted(await _texts(client, agent)) == ["Tea is at five.", "Tea is at four."]
 
 
-def test_many_at_once_under_one_key_have_one_answer(stack: StackAddress) -> None:
+async def test_many_at_once_under_one_key_have_one_answer(stack: StackAddress) -> None:
     agent = new_agent("at-once")
 
-    async def engine(opened: HttpApi) -> None:
-        async with opened.client(opened.key()) as client:
-            answers = await asyncio.gather(*(_store(client, agent, "Tea is at four.", "k") for _ in range(16)))
-            assert {answer.status_code for answer in answers} == {202}
-            assert len({answer.content for answer in answers}) == 1
-            await _wait(client, answers[0].json()["operation_id"])
-            assert await _texts(client, agent) == ["Tea is at four."]
-
-    _run(stack, engine)
+    async with http_api(stack.settings) as opened, opened.client(opened.key()) as client:
+        answers = await asyncio.gather(*(_store(client, agent, "Tea is at four.", "k") for _ in range(16)))
+        assert {answer.status_code for answer in answers} == {202}
+        assert len({answer.content for answer in answers}) == 1
+        await _wait(client, answers[0].json()["operation_id"])
+        assert await _texts(client, agent) == ["Tea is at four."]
 
 
-def test_a_request_that_comes_again_while_it_is_done_gets_its_answer(
+async def test_a_request_that_comes_again_while_it_is_done_gets_its_answer(
     stack: StackAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = new_agent("again")
 
-    async def engine(opened: HttpApi) -> None:
-        async with opened.client(opened.key()) as client:
-            made = await client.post(f"/v1/agents/{agent}/memories?wait=true", json={"content": "Tea is at four."})
-            (memory_id,) = made.json()["memory_ids"]
-            forgotten, forget = asyncio.Event(), Memories.forget
+    async with http_api(stack.settings) as opened, opened.client(opened.key()) as client:
+        made = await client.post(f"/v1/agents/{agent}/memories?wait=true", json={"content": "Tea is at four."})
+        (memory_id,) = made.json()["memory_ids"]
+        forgotten, forget = asyncio.Event(), Memories.forget
 
-            async def slow(self: Memories, *args: Any, **how: Any) -> Any:
-                receipt = await forget(self, *args, **how)
-                if not forgotten.is_set():
-                    forgotten.set()
-                    await asyncio.sleep(1)
-                return receipt
+        async def slow(self: Memories, *args: Any, **how: Any) -> Any:
+            receipt = await forget(self, *args, **how)
+            if not forgotten.is_set():
+                forgotten.set()
+                await asyncio.sleep(1)
+            return receipt
 
-            monkeypatch.setattr(Memories, "forget", slow)
+        monkeypatch.setattr(Memories, "forget", slow)
 
-            async def ask() -> httpx.Response:
-                return await client.post(
-                    f"/v1/agents/{agent}/memories:forget",
-                    json={"memory_ids": [memory_id]},
-                    headers={"Idempotency-Key": "k"},
-                )
+        async def ask() -> httpx.Response:
+            return await client.post(
+                f"/v1/agents/{agent}/memories:forget",
+                json={"memory_ids": [memory_id]},
+                headers={"Idempotency-Key": "k"},
+            )
 
-            first = asyncio.create_task(ask())
-            await forgotten.wait()
-            again = await ask()
-            assert again.json()["forgotten"] == [memory_id]
-            assert (await first).content == again.content
-
-    _run(stack, engine)
+        first = asyncio.create_task(ask())
+        await forgotten.wait()
+        again = await ask()
+        assert again.json()["forgotten"] == [memory_id]
+        assert (await first).content == again.content
 
 
-def test_given_a_crash_before_the_answer_when_it_comes_again_then_it_is_stored_once(
+async def test_given_a_crash_before_the_answer_when_it_comes_again_then_it_is_stored_once(
     stack: StackAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = new_agent("crash")
     turn = {"session_id": "s", "user_id": "ada", "user_text": "I like tea."}
 
-    async def engine(opened: HttpApi) -> None:
+    async with http_api(stack.settings) as opened:
         table = opened.context.ledger.idempotency
 
         def crash(*_: object) -> bytes:
@@ -151,16 +138,15 @@ def test_given_a_crash_before_the_answer_when_it_comes_again_then_it_is_stored_o
             session = ids.session_key(company=company, agent_id=agent, subject=subject, session_id="s")
             assert len(opened.context.ledger.turns.of_session(company, session)) == 1
 
-    _run(stack, engine)
 
-
-def test_given_a_newer_version_when_an_older_request_comes_again_then_the_newer_one_stays(
+async def test_given_a_newer_version_when_an_older_request_comes_again_then_the_newer_one_stays(
     stack: StackAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = new_agent("keyed")
     place = f"/v1/agents/{agent}/memories"
 
-    async def engine(opened: HttpApi) -> None:
+    async with http_api(stack.settings) as opened:
+
         def crash(*_: object) -> bytes:
             raise MemoryStoreError("the process dies here")
 
@@ -178,5 +164,3 @@ def test_given_a_newer_version_when_an_older_request_comes_again_then_the_newer_
             assert again.status_code == 201, again.text
             listed = (await client.get(place)).json()["memories"]
             assert [each["content"] for each in listed] == ["at five"]
-
-    _run(stack, engine)

@@ -5,7 +5,6 @@ import signal
 from ipaddress import IPv4Address
 
 import httpx
-import pytest
 from support.command_line import CommandLine
 from support.running_stack import StackAddress, wait_until
 
@@ -15,11 +14,6 @@ from workers.health import Heartbeat
 
 #: Every address of this machine.
 ANYWHERE = str(IPv4Address(0))
-
-
-@pytest.fixture
-def memtend(stack: StackAddress) -> CommandLine:
-    return CommandLine(home=stack.home)
 
 
 def _url(settings: Settings) -> str:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
-from support.http_api import HttpApi, http_api
+from support.http_api import HttpApi, http_client
 from support.memories import new_agent
 from support.running_stack import StackAddress
 
@@ -26,16 +26,6 @@ OLD = (datetime.now(UTC) - timedelta(days=300)).isoformat()
 
 #: A word that no answer may hold unless it is a memory's own.
 WORD = "xylophonequartz"
-
-
-def with_client(stack: StackAddress, act: Callable[[HttpApi, httpx.AsyncClient], Awaitable[None]], **key: Any) -> None:
-    """Serve the stack here, and act with a client of a key."""
-
-    async def served() -> None:
-        async with http_api(stack.settings) as opened, opened.client(opened.key(**key)) as client:
-            await act(opened, client)
-
-    asyncio.run(served())
 
 
 def fill(stack: StackAddress, agent: str, *, old: int, new: int) -> None:
@@ -78,10 +68,10 @@ def ok(answer: httpx.Response, status: int = 200) -> Any:
     return answer.json() if answer.content else None
 
 
-def test_an_agent_is_added_changed_paused_resumed_and_listed(stack: StackAddress) -> None:
+async def test_an_agent_is_added_changed_paused_resumed_and_listed(stack: StackAddress) -> None:
     agent, other = sorted((new_agent("ops"), new_agent("ops")))
 
-    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
+    async with http_client(stack.settings) as (opened, client):
         place = f"/v1/agents/{agent}"
         assert (await client.get(place)).status_code == 404
         assert (await client.patch(place, json={"role": "night"})).status_code == 404
@@ -108,13 +98,11 @@ def test_an_agent_is_added_changed_paused_resumed_and_listed(stack: StackAddress
             own = ok(await narrow.get("/v1/agents"))
         assert ([each["agent_id"] for each in own["agents"]], own["next"]) == ([agent, other], None)
 
-    with_client(stack, act)
 
-
-def test_a_run_is_planned_started_shown_and_undone(stack: StackAddress) -> None:
+async def test_a_run_is_planned_started_shown_and_undone(stack: StackAddress) -> None:
     agent = new_agent("ops")
 
-    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
+    async with http_client(stack.settings) as (opened, client):
         place = f"/v1/agents/{agent}"
         ok(await client.put(place, json={"interval": "never", "retention_overrides": {"working": 1}}))
         await asyncio.to_thread(fill, stack, agent, old=3, new=9)
@@ -153,13 +141,11 @@ def test_a_run_is_planned_started_shown_and_undone(stack: StackAddress) -> None:
             assert (await reader.get(f"/v1/runs/{run_id}")).status_code == 200
         assert (await client.post(f"{place}/runs", json={"allow_large": True})).status_code == 422
 
-    with_client(stack, act)
 
-
-def test_a_held_run_is_released_or_dismissed(stack: StackAddress) -> None:
+async def test_a_held_run_is_released_or_dismissed(stack: StackAddress) -> None:
     agent = new_agent("ops")
 
-    async def act(_opened: HttpApi, client: httpx.AsyncClient) -> None:
+    async with http_client(stack.settings) as (_, client):
         place = f"/v1/agents/{agent}"
         ok(await client.put(place, json={"interval": "never", "max_memories": 1}))
         await asyncio.to_thread(fill, stack, agent, old=0, new=30)
@@ -182,11 +168,9 @@ def test_a_held_run_is_released_or_dismissed(stack: StackAddress) -> None:
         done = await ended(client, second, held=False)
         assert (done["state"], done["counts"]["enforced"]) == ("done", 29)
 
-    with_client(stack, act)
 
-
-def test_all_maintenance_is_paused_and_resumed(stack: StackAddress) -> None:
-    async def act(_opened: HttpApi, client: httpx.AsyncClient) -> None:
+async def test_all_maintenance_is_paused_and_resumed(stack: StackAddress) -> None:
+    async with http_client(stack.settings) as (_, client):
         assert (await client.post("/v1/maintenance/pause", json={})).status_code == 422
         assert ok(await client.get("/v1/maintenance")) == {"is_paused": False}
         ok(await client.post("/v1/maintenance/pause", json={"reason": "a look"}), 204)
@@ -196,11 +180,9 @@ def test_all_maintenance_is_paused_and_resumed(stack: StackAddress) -> None:
             ok(await client.post("/v1/maintenance/resume", json={"reason": "looked"}), 204)
         assert ok(await client.get("/v1/maintenance")) == {"is_paused": False}
 
-    with_client(stack, act)
 
-
-def test_a_text_is_proposed_approved_once_and_undone(stack: StackAddress) -> None:
-    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
+async def test_a_text_is_proposed_approved_once_and_undone(stack: StackAddress) -> None:
+    async with http_client(stack.settings) as (opened, client):
         memory = {"category": "semantic", "content": f"The {new_agent('word')} opens the gate."}
         filed = ok(await client.post("/v1/approvals", json={**memory, "title": "A gate"}), 201)
         assert (filed["state"], filed["proposed_by"][:5]) == ("pending", "test-")
@@ -223,11 +205,9 @@ def test_a_text_is_proposed_approved_once_and_undone(stack: StackAddress) -> Non
         assert filed["id"] in [each["id"] for each in listed]
         assert (await client.get("/v1/approvals/none")).status_code == 404
 
-    with_client(stack, act)
 
-
-def test_a_fact_is_written_found_and_retracted_with_its_reason(stack: StackAddress) -> None:
-    async def act(_opened: HttpApi, client: httpx.AsyncClient) -> None:
+async def test_a_fact_is_written_found_and_retracted_with_its_reason(stack: StackAddress) -> None:
+    async with http_client(stack.settings) as (_, client):
         word = new_agent("fact").replace("-", "")
         fact = {"content": f"The {word} is locked at night.", "category": "convention"}
         fact_id = ok(await client.post("/v1/org/facts", json={"fact": fact}), 201)["fact_id"]
@@ -248,13 +228,11 @@ def test_a_fact_is_written_found_and_retracted_with_its_reason(stack: StackAddre
         noted = ok(await client.get("/v1/audit", params={"action": "org.retract"}))["lines"]
         assert (noted[0]["subject"], noted[0]["reason"]) == (fact_id, SURE["reason"])
 
-    with_client(stack, act)
 
-
-def test_what_went_to_the_archive_is_found_and_restored(stack: StackAddress) -> None:
+async def test_what_went_to_the_archive_is_found_and_restored(stack: StackAddress) -> None:
     agent = new_agent("ops")
 
-    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
+    async with http_client(stack.settings) as (opened, client):
         place = f"/v1/agents/{agent}/archive"
         ok(await client.put(f"/v1/agents/{agent}", json={"interval": "never", "max_memories": 1}))
         await asyncio.to_thread(fill, stack, agent, old=0, new=3)
@@ -276,10 +254,8 @@ def test_what_went_to_the_archive_is_found_and_restored(stack: StackAddress) -> 
         async with opened.client(opened.key(agents=[new_agent()])) as outsider:
             assert (await outsider.get(place)).status_code == 403
 
-    with_client(stack, act)
 
-
-def test_letters_are_shown_without_memories_replayed_and_deleted(stack: StackAddress) -> None:
+async def test_letters_are_shown_without_memories_replayed_and_deleted(stack: StackAddress) -> None:
     agent = new_agent("ops")
 
     def given_up(opened: HttpApi, text: str) -> str:
@@ -299,7 +275,8 @@ def test_letters_are_shown_without_memories_replayed_and_deleted(stack: StackAdd
         opened.context.ledger.dead_letters.put(letter)
         return letter.job_id
 
-    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
+    async with http_client(stack.settings) as (opened, client):
+
         async def stored_again() -> bool:
             found = await client.post(f"/v1/agents/{agent}/search", json={"text": None})
             return [WORD in each["content"] for each in ok(found)["memories"]] == [True]
@@ -323,13 +300,11 @@ def test_letters_are_shown_without_memories_replayed_and_deleted(stack: StackAdd
         old = ok(await client.post("/v1/dead-letters:delete", json={**SURE, "older_than_days": 36_500}))
         assert old == {"deleted": 0}
 
-    with_client(stack, act)
 
-
-def test_usage_skills_and_lessons_are_read(stack: StackAddress) -> None:
+async def test_usage_skills_and_lessons_are_read(stack: StackAddress) -> None:
     agent = new_agent("ops")
 
-    async def act(opened: HttpApi, client: httpx.AsyncClient) -> None:
+    async with http_client(stack.settings) as (opened, client):
         assert ok(await client.get("/v1/usage", params={"by": "day", "agent_id": agent})) == {"rows": []}
         forecast = ok(await client.get("/v1/usage/forecast", params={"agent_id": agent}))
         assert forecast == {"days": 0, "since": None, "rows": [], "pending": None}
@@ -349,5 +324,3 @@ def test_usage_skills_and_lessons_are_read(stack: StackAddress) -> None:
             assert (await narrow.get("/v1/audit")).status_code == 403
         unset = await client.post("/v1/models/check")
         assert (unset.status_code, "MEMTEND_LLM_URL" in unset.text) == (501, True)
-
-    with_client(stack, act)

@@ -59,31 +59,28 @@ async def _asked_beside(client: httpx.AsyncClient, agent: str) -> AsyncIterator[
     assert max(taken) < max(SLOWER * quiet, BUSY_SECONDS)
 
 
-def test_no_text_to_any_path_holds_another_caller(stack: StackAddress) -> None:
-    async def sent() -> None:
-        async with http_api(stack.settings) as api, api.client(api.key()) as client, api.client(api.key()) as other:
-            document = api.app.openapi()
-            models = document["components"]["schemas"]
-            bodies = 0
-            async with _asked_beside(other, new_agent("quiet")):
-                for path, methods in document["paths"].items():
-                    for method, operation in methods.items():
-                        json = operation.get("requestBody", {}).get("content", {}).get("application/json")
-                        if json is None:
-                            continue
-                        named = str(json["schema"].get("$ref", "")).rpartition("/")[2]
-                        schema = models.get(named, json["schema"])
-                        place = path.replace("{agent_id}", new_agent("worst"))
-                        for text in WORST:
-                            answer = await client.request(method, place, json=_filled(schema, text))
-                            assert answer.status_code < 500, (method, path, answer.text)
-                            bodies += 1
-            assert bodies > 100
-
-    asyncio.run(sent())
+async def test_no_text_to_any_path_holds_another_caller(stack: StackAddress) -> None:
+    async with http_api(stack.settings) as api, api.client(api.key()) as client, api.client(api.key()) as other:
+        document = api.app.openapi()
+        models = document["components"]["schemas"]
+        bodies = 0
+        async with _asked_beside(other, new_agent("quiet")):
+            for path, methods in document["paths"].items():
+                for method, operation in methods.items():
+                    json = operation.get("requestBody", {}).get("content", {}).get("application/json")
+                    if json is None:
+                        continue
+                    named = str(json["schema"].get("$ref", "")).rpartition("/")[2]
+                    schema = models.get(named, json["schema"])
+                    place = path.replace("{agent_id}", new_agent("worst"))
+                    for text in WORST:
+                        answer = await client.request(method, place, json=_filled(schema, text))
+                        assert answer.status_code < 500, (method, path, answer.text)
+                        bodies += 1
+        assert bodies > 100
 
 
-def test_no_proposal_holds_another_caller(stack: StackAddress) -> None:
+async def test_no_proposal_holds_another_caller(stack: StackAddress) -> None:
     lines = [str(number) for number in range(6_000)]
     texts = [
         ("x\n" * 15_000, "x\ny\n" * 7_500),
@@ -91,16 +88,13 @@ def test_no_proposal_holds_another_caller(stack: StackAddress) -> None:
         ("a b " * 7_500, "b c a " * 5_000),
     ]
 
-    async def shown() -> None:
-        async with http_api(stack.settings) as api, api.client(api.key()) as client, api.client(api.key()) as other:
-            company = stack.settings.company
-            async with ConsoleClient(api.app) as browser, _asked_beside(other, new_agent("quiet")):
-                await browser.sign_in(api.key())
-                for number, (old, new) in enumerate(texts):
-                    name = new_agent(f"worst-{number}")
-                    given = proposal(new, supersedes=(Superseded(id="old", content=old, owner="eve"),))
-                    api.context.ledger.approvals.file(company, name, given, lasts=timedelta(days=1))
-                    assert "A text for all" in await browser.get(f"approvals/{name}")
-                    assert (await client.get(f"/v1/approvals/{name}")).status_code == 200
-
-    asyncio.run(shown())
+    async with http_api(stack.settings) as api, api.client(api.key()) as client, api.client(api.key()) as other:
+        company = stack.settings.company
+        async with ConsoleClient(api.app) as browser, _asked_beside(other, new_agent("quiet")):
+            await browser.sign_in(api.key())
+            for number, (old, new) in enumerate(texts):
+                name = new_agent(f"worst-{number}")
+                given = proposal(new, supersedes=(Superseded(id="old", content=old, owner="eve"),))
+                api.context.ledger.approvals.file(company, name, given, lasts=timedelta(days=1))
+                assert "A text for all" in await browser.get(f"approvals/{name}")
+                assert (await client.get(f"/v1/approvals/{name}")).status_code == 200

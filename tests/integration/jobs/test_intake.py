@@ -1,7 +1,7 @@
 """What a batch becomes in store and ledger."""
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 
 import pytest
@@ -11,7 +11,6 @@ from support.store_items import item
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.succession import reinstate
-from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryStoreError
 from memcore.ingest import Ingestor
 from memcore.jobs import StoreItem
@@ -28,13 +27,6 @@ from memcore.retrieval.filters import StoreGuard
 @pytest.fixture
 def clock() -> StoppedClock:
     return StoppedClock()
-
-
-@pytest.fixture
-def ledger(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Generator[Ledger]:
-    ledger = Ledger.open(sqlite_ledger, clock=clock)
-    yield ledger
-    ledger.close()
 
 
 @pytest.fixture

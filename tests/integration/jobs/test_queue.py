@@ -11,6 +11,7 @@ import pytest
 from celery import Celery, signals
 from celery.contrib.testing.worker import start_worker
 from support.job_contexts import ScriptedContext, ScriptedContexts
+from support.present import present
 from support.running_stack import wait_until
 from support.valkey_servers import BrokerAddress, queue_length, valkey_server
 
@@ -265,8 +266,7 @@ def test_an_unknown_companys_job_is_kept_until_the_company_is_registered_and_it_
         assert job_context.batch_writer.taken == []
 
         job_context.ledger.companies.add("globex")
-        letter = letters.get(job_id)
-        assert letter is not None
+        letter = present(letters.get(job_id))
         client._sender.forget(job_id)
         job = OutgoingJob(job_id=job_id, queue=letter.queue, payload=letter.payload, summary="replayed")
         client._sender.publish(letter.job, [job], track=True)
@@ -282,8 +282,7 @@ def test_a_run_that_is_snoozed_still_reports_its_end(
     with working(app_of(MAINTENANCE_RUN), Queue.MAINTENANCE):
         wait_until(lambda: client.status(run_id).state is JobState.SNOOZED, what="the run to be parked")
         assert client.status(run_id).reason == "maintenance is paused for all agents"
-        run = job_context.ledger.runs.get("acme", run_id)
-        assert run is not None
+        run = present(job_context.ledger.runs.get("acme", run_id))
         assert run.state is WorkState.AVAILABLE
         job_context.maintenance_run = ScriptedContext.maintenance_run
         payload = MaintenancePayload(company="acme", agent_id="ada", run_id=run_id, planned_at=run.planned_at)

@@ -14,6 +14,7 @@ import pytest
 from support.fault_injection import AT_CALLS, Crash, Faults
 from support.job_contexts import ScriptedContext
 from support.ledger_records import COMPANY, StoppedClock, copied_urls
+from support.present import present
 from support.running_stack import wait_until
 from support.shared_failures import AGENTS, FAILURES, USUAL, share_failures
 
@@ -50,8 +51,7 @@ def planned(ledger: Ledger, clock: StoppedClock) -> str:
     """Plan a cycle over failures that many share, unless they are there, and return its id."""
     if ledger.trajectories.count(COMPANY) == 0:
         share_failures(ledger, COMPANY, at=clock())
-    cycle = ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=clock(), window=WINDOW)
-    assert cycle is not None
+    cycle = present(ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=clock(), window=WINDOW))
     return cycle.cycle_id
 
 
@@ -64,11 +64,6 @@ def check(ledger: Ledger, cycle_id: str, where: str = "") -> None:
     assert cycle.report["trajectories_analyzed"] == AGENTS * (len(FAILURES) + USUAL), where
     filed = Counter(each.proposal.details["pattern_id"] for each in ledger.approvals.page(COMPANY))
     assert sorted(filed.values()) == [1] * len(FAILURES), where
-
-
-@pytest.fixture
-def clock() -> StoppedClock:
-    return StoppedClock()
 
 
 @pytest.fixture
@@ -108,8 +103,7 @@ def test_an_evolver_that_was_switched_off_finishes_its_cycle_with_nothing(
     outcome = asyncio.run(service(ledger, clock, EvolverConfig(enabled=False)).run(cycle_id))
     assert isinstance(outcome, Done)
     assert not any(outcome.facts.values())
-    cycle = ledger.skill_cycles.last_finished(COMPANY)
-    assert cycle is not None
+    cycle = present(ledger.skill_cycles.last_finished(COMPANY))
     assert cycle.cycle_id == cycle_id
     assert ledger.approvals.count(COMPANY) == 0
     assert "skill_evolver.disabled" in [record.message for record in caplog.records]
@@ -130,8 +124,7 @@ def test_many_workers_at_one_cycle_finish_it_once(ledger: Ledger, clock: Stopped
 
 def test_what_another_worker_files_meanwhile_is_this_cycles_own(ledger: Ledger, clock: StoppedClock) -> None:
     cycle_id, reports = planned(ledger, clock), list[EvolverReport]()
-    cycle = ledger.skill_cycles.get(COMPANY, cycle_id)
-    assert cycle is not None
+    cycle = present(ledger.skill_cycles.get(COMPANY, cycle_id))
 
     def the_other_works(stage: str, _fraction: float | None) -> None:
         if stage == CycleStage.REPLAYING and not reports:  # this one has listed what it may file, and filed nothing

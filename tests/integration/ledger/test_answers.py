@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine, event
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 
 from memcore.config.urls import LedgerUrls
 from memcore.errors import LeaseLostError, MemoryInputError
@@ -24,13 +25,11 @@ def take(ledger: Ledger, question_id: str = "q", *, run_id: str = "run", company
 
 def token(found: Answer | None) -> str:
     assert found is not None
-    assert found.token is not None
-    return found.token
+    return present(found.token)
 
 
 def test_a_question_belongs_to_the_first_who_takes_it_until_the_lease_ends(ledger: Ledger, clock: StoppedClock) -> None:
-    first = take(ledger)
-    assert first is not None
+    first = present(take(ledger))
     assert first.state is WorkState.LEASED
     assert take(ledger) is None
     clock.advance(LEASE - timedelta(seconds=1))
@@ -54,14 +53,11 @@ def test_an_answer_is_for_every_run_and_a_failure_for_its_own(ledger: Ledger) ->
     ledger.answers.finish(COMPANY, "good", token(take(ledger, "good")), "naïve\x00 café, 日本")
     ledger.answers.fail(COMPANY, "bad", token(take(ledger, "bad")), "blank")
 
-    again = take(ledger, "good", run_id="other")
-    assert again is not None
+    again = present(take(ledger, "good", run_id="other"))
     assert (again.state, again.text, again.token) == (WorkState.DONE, "naïve\x00 café, 日本", None)
-    same = take(ledger, "bad")
-    assert same is not None
+    same = present(take(ledger, "bad"))
     assert (same.state, same.reason, same.token) == (WorkState.FAILED, "blank", None)
-    other = take(ledger, "bad", run_id="other")
-    assert other is not None
+    other = present(take(ledger, "bad", run_id="other"))
     assert (other.state, other.run_id) == (WorkState.LEASED, "other")
 
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from support.ledger_records import COMPANY, StoppedClock, archived_by, make_journal_entry, make_record, same_record
+from support.present import present
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.journal import EntryReason, JournalEntry
@@ -53,8 +54,7 @@ def test_what_a_entry_archives_is_there_once_it_is_prepared_to_the_last_bit(
     ledger.journal.prepare(archiving(journal_entry, "m", mode=ABSTRACTIVE))
     ledger.journal.settle("b")
 
-    archived = ledger.archive.find(COMPANY, "ada", "m")
-    assert archived is not None
+    archived = present(ledger.archive.find(COMPANY, "ada", "m"))
     assert same_record(archived.record, journal_entry.outgoing[0])
     assert (archived.mode, archived.run_id, archived.vector_space) == (ABSTRACTIVE, "run", "here")
     assert archived.returned_at is None
@@ -64,8 +64,7 @@ def test_what_a_entry_archives_is_there_once_it_is_prepared_to_the_last_bit(
     (line,) = archived_by(ledger, "run")
     assert (line.original_id, line.archival_id, line.mode) == ("m", archived.archival_id, ABSTRACTIVE)
     assert ledger.archive.archived_by("run") == 1
-    by_its_own_id = ledger.archive.find(COMPANY, "ada", line.archival_id)
-    assert by_its_own_id is not None
+    by_its_own_id = present(ledger.archive.find(COMPANY, "ada", line.archival_id))
     assert by_its_own_id.original_id == "m"
 
 
@@ -96,8 +95,7 @@ def test_what_came_back_is_out_no_longer_and_out_again_once_that_is_undone(ledge
 
     assert found(ledger) == ["n"]
     assert ledger.archive.count(COMPANY, "ada") == 1
-    returned = ledger.archive.find(COMPANY, "ada", "m")
-    assert returned is not None
+    returned = present(ledger.archive.find(COMPANY, "ada", "m"))
     assert returned.returned_at is not None
     assert ledger.archive.archived_by("run") == 2
 
@@ -193,8 +191,7 @@ def test_the_last_one_archived_answers_to_the_original_id(ledger: Ledger) -> Non
     newer = ledger.archive.put(COMPANY, record, mode=ABSTRACTIVE, archived_at=at + timedelta(days=1))
     assert ledger.archive.put(COMPANY, record, mode=EXTRACTIVE, archived_at=at) == older
     for asked, answer in (("m", newer), (older, older), (newer, newer)):
-        archived = ledger.archive.find(COMPANY, "ada", asked)
-        assert archived is not None
+        archived = present(ledger.archive.find(COMPANY, "ada", asked))
         assert archived.archival_id == answer
 
 
@@ -218,8 +215,7 @@ def test_the_archive_outlives_the_journal_and_has_an_end_of_its_own(ledger: Ledg
     ledger.journal.settle("b")
     clock.advance(timedelta(days=30))
     assert ledger.journal.expire(COMPANY, before=clock()) == 1
-    archived = ledger.archive.find(COMPANY, "ada", "m")
-    assert archived is not None
+    archived = present(ledger.archive.find(COMPANY, "ada", "m"))
     assert same_record(archived.record, make_record("m"))
 
     put(ledger, *(remembered(number, "many") for number in range(700)))

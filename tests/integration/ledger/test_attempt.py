@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.fault_injection import Crash, Faults, crashing
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 
 from memcore.config.urls import LedgerUrls
 from memcore.errors import (
@@ -44,8 +45,7 @@ def urls(sqlite_ledger: LedgerUrls) -> LedgerUrls:
 
 @pytest.fixture
 def key(ledger: Ledger) -> str:
-    cycle = ledger.skill_cycles.plan(COMPANY, origin="manual", planned_at=NOW, window=timedelta(days=1))
-    assert cycle is not None
+    cycle = present(ledger.skill_cycles.plan(COMPANY, origin="manual", planned_at=NOW, window=timedelta(days=1)))
     return cycle.cycle_id
 
 
@@ -248,8 +248,9 @@ def test_a_death_before_any_statement_leaves_an_item_that_the_next_attempt_ends(
 ) -> None:
     statement, is_over = 0, False
     while not is_over:
-        planned = ledger.skill_cycles.plan(COMPANY, origin="manual", planned_at=clock(), window=timedelta(days=1))
-        assert planned is not None
+        planned = present(
+            ledger.skill_cycles.plan(COMPANY, origin="manual", planned_at=clock(), window=timedelta(days=1))
+        )
         with crashing(ledger) as crashes, crashes.at(statement), suppress(Crash):
             attempted(ledger, planned.cycle_id, error)
             is_over = True

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.active_collections import served
 from support.ledger_records import COMPANY
+from support.present import present
 from support.registered_checkpoints import registered
 
 from memcore.errors import CheckpointConflictError, CheckpointNotFoundError, MemoryInputError
@@ -40,13 +41,9 @@ def begun(ledger: Ledger, target: ServedCollection, kind: ReindexKind = ReindexK
 
 
 def switched(ledger: Ledger, pointer: CollectionPointer) -> CollectionPointer:
-    frozen = ledger.collection_pointers.freeze(COMPANY, version=pointer.version, lasts=MINUTE)
-    assert frozen is not None
-    done = ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=MINUTE)
-    assert done is not None
-    settled = ledger.collection_pointers.settle(COMPANY, version=done.version)
-    assert settled is not None
-    return settled
+    frozen = present(ledger.collection_pointers.freeze(COMPANY, version=pointer.version, lasts=MINUTE))
+    done = present(ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=MINUTE))
+    return present(ledger.collection_pointers.settle(COMPANY, version=done.version))
 
 
 def actions(ledger: Ledger) -> list[str]:
@@ -68,8 +65,7 @@ def test_what_is_in_use_stays_until_it_is_no_more(ledger: Ledger, checkpoint: Ch
     refused(CollectionUse.FILLING, filling)
     serves = switched(ledger, filling)
     refused(CollectionUse.SERVES, serves)
-    assert serves.previous is not None
-    kept = switched(ledger, begun(ledger, serves.previous, ReindexKind.BACK))
+    kept = switched(ledger, begun(ledger, present(serves.previous), ReindexKind.BACK))
     refused(CollectionUse.KEPT, kept)
     assert ledger.checkpoints.get(COMPANY, checkpoint.checkpoint_id) == checkpoint
     assert actions(ledger) == ["begin", "begin"]
@@ -94,8 +90,7 @@ def test_one_that_was_removed_is_not_filled_with_and_leaves_no_line(ledger: Ledg
     ledger.checkpoints.remove(COMPANY, checkpoint.checkpoint_id, note=note("remove"))
     with pytest.raises(CheckpointNotFoundError):
         begun(ledger, filled_by(checkpoint))
-    pointer = ledger.collection_pointers.get(COMPANY)
-    assert pointer is not None
+    pointer = present(ledger.collection_pointers.get(COMPANY))
     assert (pointer.phase, pointer.target, ledger.reindexes.last(COMPANY)) == (None, None, None)
     assert actions(ledger) == ["remove"]
 

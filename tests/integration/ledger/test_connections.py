@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import event, select, text
 from support.forked import Child
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 from support.running_stack import wait_until
 
 from memcore.config.urls import LedgerUrls
@@ -29,14 +30,12 @@ LEASE = timedelta(seconds=45)
 
 @pytest.fixture
 def cycle_id(ledger: Ledger, clock: StoppedClock) -> str:
-    cycle = ledger.skill_cycles.plan(COMPANY, origin="manual", planned_at=clock(), window=LEASE)
-    assert cycle is not None
+    cycle = present(ledger.skill_cycles.plan(COMPANY, origin="manual", planned_at=clock(), window=LEASE))
     return cycle.cycle_id
 
 
 def claimed(ledger: Ledger, cycle_id: str) -> str:
-    cycle = ledger.skill_cycles.claim(COMPANY, cycle_id, lease=LEASE)
-    assert cycle is not None
+    cycle = present(ledger.skill_cycles.claim(COMPANY, cycle_id, lease=LEASE))
     return str(cycle.token)
 
 

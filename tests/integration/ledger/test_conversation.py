@@ -22,6 +22,7 @@ from support.conversations import (
 )
 from support.ledger_records import COMPANY, StoppedClock
 from support.memories import DAWN
+from support.present import present
 
 from memcore.errors import LeaseLostError
 from memcore.jobs import EndSessionPayload, ExtractPayload
@@ -42,9 +43,7 @@ MAX_RULES = 20
 
 
 def _session(ledger: Ledger, session_id: str = "s-1") -> Session:
-    found = ledger.sessions.get(COMPANY, session_key(session_id))
-    assert found is not None
-    return found
+    return present(ledger.sessions.get(COMPANY, session_key(session_id)))
 
 
 def _settle(ledger: Ledger, turn_id: str, commit: Commit, *held_back: HeldCandidate, expected: int = 0) -> None:
@@ -55,8 +54,7 @@ def _settle(ledger: Ledger, turn_id: str, commit: Commit, *held_back: HeldCandid
 def test_a_turn_is_recorded_once_and_waits_for_a_model(ledger: Ledger) -> None:
     assert record_turn(ledger, "t-1").is_new
     assert not record_turn(ledger, "t-1").is_new
-    turn = ledger.turns.get(COMPANY, "t-1")
-    assert turn is not None
+    turn = present(ledger.turns.get(COMPANY, "t-1"))
     assert (turn.user_text, turn.assistant_text, turn.state) == ("I like tea.", "Noted.", WorkState.AVAILABLE)
     assert "tea" not in repr(turn)
     item = ledger.turns.item(COMPANY, "t-1")
@@ -84,8 +82,7 @@ def test_a_session_waits_for_its_end_from_its_last_turn(ledger: Ledger, clock: S
 
 def test_a_session_that_is_closed_is_due_at_once_and_only_once(ledger: Ledger, clock: StoppedClock) -> None:
     record_turn(ledger, "t-1", at=clock())
-    item = ledger.sessions.close_now(COMPANY, session_key(), at=clock())
-    assert item is not None
+    item = present(ledger.sessions.close_now(COMPANY, session_key(), at=clock()))
     assert item.kind == EndSessionPayload.task
     assert ledger.sessions.close_now(COMPANY, session_key(), at=clock()) is None
     assert ledger.sessions.close_now(COMPANY, "unknown", at=clock()) is None
@@ -104,8 +101,7 @@ def test_a_turn_behind_the_end_opens_the_session_again(ledger: Ledger, clock: St
 
 
 def _end(ledger: Ledger, commit: Commit | None = None, **ended: tuple[CandidateEnd, str]) -> bool:
-    session = ledger.sessions.claim(COMPANY, session_key(), lease=LEASE)
-    assert session is not None
+    session = present(ledger.sessions.claim(COMPANY, session_key(), lease=LEASE))
     version = ledger.conversation.state(COMPANY, ADA).version
     return ledger.sessions.settle(
         session, COMPANY, session.token or "", commit or Commit(), ended, {"writes": 1},
@@ -115,8 +111,7 @@ def _end(ledger: Ledger, commit: Commit | None = None, **ended: tuple[CandidateE
 
 def test_a_turn_that_comes_while_a_session_ends_keeps_it_open(ledger: Ledger, clock: StoppedClock) -> None:
     record_turn(ledger, "t-1", at=clock())
-    session = ledger.sessions.claim(COMPANY, session_key(), lease=LEASE)
-    assert session is not None
+    session = present(ledger.sessions.claim(COMPANY, session_key(), lease=LEASE))
     record_turn(ledger, "t-2", at=clock())
     has_ended = ledger.sessions.settle(
         session, COMPANY, session.token or "", Commit(arc=arc("s-1")), {}, {},
@@ -283,8 +278,7 @@ def test_what_a_person_asked_not_to_keep_supports_no_later_session(ledger: Ledge
 def test_what_a_session_that_goes_on_would_drop_is_held_on(ledger: Ledger, clock: StoppedClock) -> None:
     record_turn(ledger, "t-1", at=clock())
     _settle(ledger, "t-1", Commit(), held("once", "t-1"), held("twice", "t-1", object="figs"))
-    session = ledger.sessions.claim(COMPANY, session_key(), lease=LEASE)
-    assert session is not None
+    session = present(ledger.sessions.claim(COMPANY, session_key(), lease=LEASE))
     record_turn(ledger, "t-2", at=clock())
     ends: dict[str, tuple[CandidateEnd, str]] = {"once": ("dropped", "said once"), "twice": ("promoted", "said twice")}
     assert not ledger.sessions.settle(

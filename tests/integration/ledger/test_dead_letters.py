@@ -4,6 +4,7 @@ from datetime import timedelta
 from hashlib import sha256
 
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 
 from memcore.jobs import MAX_MESSAGE_BYTES
 from memcore.ledger.dead_letters import HEAD_BYTES, UNREADABLE, DeadLetter, NewDeadLetter
@@ -24,9 +25,7 @@ def add_tombstones(
             attempts=1,
         )
     )
-    letter = ledger.dead_letters.get(job_id)
-    assert letter is not None
-    return letter
+    return present(ledger.dead_letters.get(job_id))
 
 
 def test_a_letter_comes_back_whole_and_shows_no_payload(ledger: Ledger, clock: StoppedClock) -> None:
@@ -87,8 +86,7 @@ def test_an_unreadable_message_is_kept_whole_with_its_size_and_hash(ledger: Ledg
     letter = unreadable("日本 \0".encode(), b"\n")
     ledger.dead_letters.put(letter)
     ledger.dead_letters.put(unreadable("日本 \0\n".encode()))
-    kept = ledger.dead_letters.get(letter.job_id)
-    assert kept is not None
+    kept = present(ledger.dead_letters.get(letter.job_id))
     content = "日本 \0\n".encode()
     payload = json.loads(kept.payload)
     assert base64.b64decode(payload.pop("base64")) == content

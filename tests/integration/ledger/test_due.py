@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from support.ledger_records import StoppedClock
+from support.present import present
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.agents import AgentSpec
@@ -29,10 +30,8 @@ def _claimed(ledger: Ledger, interval: ConsolidationInterval, *, limit: int) -> 
 
 
 def _due_at(ledger: Ledger, agent_id: str) -> datetime:
-    agent = ledger.agents.get("acme", agent_id)
-    assert agent is not None
-    assert agent.next_due_at is not None
-    return agent.next_due_at
+    agent = present(ledger.agents.get("acme", agent_id))
+    return present(agent.next_due_at)
 
 
 def test_due_agents_are_taken_oldest_first_and_their_slots_move_on(ledger: Ledger, clock: StoppedClock) -> None:
@@ -41,8 +40,7 @@ def test_due_agents_are_taken_oldest_first_and_their_slots_move_on(ledger: Ledge
         ledger.agents.set_due("acme", agent_id, clock() - timedelta(hours=hours))
     first = _claimed(ledger, DAILY, limit=2)
     assert [run.agent_id for run in first] == ["bob", "cy"]
-    run = ledger.runs.get("acme", first[0].key)
-    assert run is not None
+    run = present(ledger.runs.get("acme", first[0].key))
     assert run.planned_at == clock() - timedelta(hours=3)
     assert (run.state, run.origin, run.attempt) == (WorkState.AVAILABLE, "scheduled", 0)
     assert ledger.runs.item("acme", run.run_id) == first[0]
@@ -56,16 +54,14 @@ def test_an_agent_that_slept_through_many_slots_gets_one_run(ledger: Ledger, clo
     slot = _due_at(ledger, "ada")
     clock.advance(timedelta(days=10))
     (item,) = _claimed(ledger, HOURLY, limit=9)
-    run = ledger.runs.get("acme", item.key)
-    assert run is not None
+    run = present(ledger.runs.get("acme", item.key))
     assert run.planned_at == slot
     assert clock() < _due_at(ledger, "ada") <= clock() + timedelta(hours=1)
 
 
 def test_an_agent_with_an_active_run_gets_no_second_one_and_blocks_nobody(ledger: Ledger, clock: StoppedClock) -> None:
     ledger.agents.register("acme", ["ada", "bob"], interval=HOURLY)
-    asked = ledger.runs.create(NewRun(company="acme", agent_id="ada", origin="manual", planned_at=clock()))
-    assert asked is not None
+    assert ledger.runs.create(NewRun(company="acme", agent_id="ada", origin="manual", planned_at=clock())) is not None
     ledger.agents.set_due("acme", "ada", clock() - timedelta(hours=2))
     ledger.agents.set_due("acme", "bob", clock() - timedelta(hours=1))
     assert _claimed(ledger, HOURLY, limit=1) == ()
@@ -114,10 +110,8 @@ def test_the_same_slot_makes_one_run_however_often_it_is_due(ledger: Ledger, clo
     slot = clock() - timedelta(minutes=1)
     ledger.agents.set_due("acme", "ada", slot)
     (item,) = _claimed(ledger, DAILY, limit=9)
-    claimed = ledger.runs.claim("acme", item.key, lease=timedelta(seconds=45))
-    assert claimed is not None
-    assert claimed.token is not None
-    ledger.runs.finish("acme", item.key, claimed.token, state=WorkState.DONE, counts={})
+    claimed = present(ledger.runs.claim("acme", item.key, lease=timedelta(seconds=45)))
+    ledger.runs.finish("acme", item.key, present(claimed.token), state=WorkState.DONE, counts={})
     ledger.agents.set_due("acme", "ada", slot)
     assert _claimed(ledger, DAILY, limit=9) == ()
 

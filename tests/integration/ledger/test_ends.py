@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from support.ledger_records import StoppedClock
+from support.present import present
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.ledger import Ledger
@@ -14,16 +15,22 @@ LEASE = timedelta(seconds=45)
 
 
 def finished(ledger: Ledger, clock: StoppedClock, kind: RunKind, scope_id: str | None, **more: str) -> str:
-    run = ledger.runs.create(
-        NewRun.model_validate(
-            {"company": "acme", "agent_id": "ada", "kind": kind, "planned_at": clock(), "scope_id": scope_id, **more}
+    run = present(
+        ledger.runs.create(
+            NewRun.model_validate(
+                {
+                    "company": "acme",
+                    "agent_id": "ada",
+                    "kind": kind,
+                    "planned_at": clock(),
+                    "scope_id": scope_id,
+                    **more,
+                }
+            )
         )
     )
-    assert run is not None
-    claimed = ledger.runs.claim(run.company, run.run_id, lease=LEASE)
-    assert claimed is not None
-    assert claimed.token is not None
-    ledger.runs.finish(run.company, run.run_id, claimed.token, state=WorkState.DONE, counts={})
+    claimed = present(ledger.runs.claim(run.company, run.run_id, lease=LEASE))
+    ledger.runs.finish(run.company, run.run_id, present(claimed.token), state=WorkState.DONE, counts={})
     return run.run_id
 
 
@@ -50,10 +57,9 @@ def test_an_end_that_was_undone_is_none(ledger: Ledger, clock: StoppedClock) -> 
 
 
 def test_an_end_that_has_not_run_is_none(ledger: Ledger, clock: StoppedClock) -> None:
-    run = ledger.runs.create(
-        NewRun(company="acme", agent_id="ada", kind="end_session", planned_at=clock(), scope_id="s")
+    run = present(
+        ledger.runs.create(NewRun(company="acme", agent_id="ada", kind="end_session", planned_at=clock(), scope_id="s"))
     )
-    assert run is not None
     assert (run.scope_id, run.step) == ("s", "end")
 
     assert ledger.runs.ended("acme", "ada", "end_session", ["s"]) == {}

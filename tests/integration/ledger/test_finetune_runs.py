@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.checkpoint_rows import checkpoint_row
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 
 from memcore.errors import (
     FineTuneRunActiveError,
@@ -28,10 +29,8 @@ PLAN = {"source_dir": "/docs", "epochs": 2}
 
 
 def claimed(ledger: Ledger, run_id: str) -> tuple[FineTuneRun, str]:
-    run = ledger.finetune_runs.claim(COMPANY, run_id, lease=LEASE)
-    assert run is not None
-    assert run.token is not None
-    return run, run.token
+    run = present(ledger.finetune_runs.claim(COMPANY, run_id, lease=LEASE))
+    return run, present(run.token)
 
 
 def test_one_run_of_a_company_is_active(ledger: Ledger) -> None:
@@ -184,14 +183,12 @@ def test_a_cancelled_run_ends_at_once_when_nobody_has_it_and_else_by_its_worker(
     runs = ledger.finetune_runs
     assert runs.cancel(COMPANY) is None
     run_id = runs.start(COMPANY, PLAN).run_id
-    ended = runs.cancel(COMPANY)
-    assert ended is not None
+    ended = present(runs.cancel(COMPANY))
     assert (ended.stage, ended.reason) == (FineTuneStage.CANCELLED, "a person cancelled the run")
     resumed = runs.resume(COMPANY, run_id)
     assert resumed.cancel_requested_at is None
     _, token = claimed(ledger, run_id)
-    asked = runs.cancel(COMPANY)
-    assert asked is not None
+    asked = present(runs.cancel(COMPANY))
     assert (asked.stage, asked.finished_at) == (STAGES[0], None)
     assert runs.report(COMPANY, run_id, token).cancel_requested_at is not None
     ended = runs.end(COMPANY, run_id, token, "cancel", reason="a person cancelled the run")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.fault_injection import Crash, Faults
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 from support.store_items import item
 
 from memcore.backends.inmemory import InMemoryBackend
@@ -72,8 +73,7 @@ async def test_a_newer_version_takes_the_place_of_the_older_which_is_journaled(w
 
     assert await world.texts() == ["Lisbon"]
     assert await world.journaled() == {"Berlin"}
-    found = await world.memories.get_by_key(AGENT, "home")
-    assert found is not None
+    found = present(await world.memories.get_by_key(AGENT, "home"))
     assert (found.content, found.key, found.id) == ("Lisbon", "home", new.id)
     assert "keyed" in found.metadata.tags
     # The id of the old version leads to the new one.
@@ -87,8 +87,7 @@ async def test_a_value_that_comes_back_is_no_redelivery(world: World) -> None:
     for each in (first, second, third, first, second):
         await world.deliver(each)
     assert await world.texts() == ["Berlin"]
-    found = await world.memories.get_by_key(AGENT, "home")
-    assert found is not None
+    found = present(await world.memories.get_by_key(AGENT, "home"))
     assert found.id == third.id
 
 
@@ -146,8 +145,7 @@ async def test_writers_at_the_same_moment_leave_one_version(world: World, seed: 
             await world.deliver(other)
 
         await world.deliver(late, faults=Faults(point, strike=meanwhile))
-        found = await world.memories.get_by_key(AGENT, key)
-        assert found is not None
+        found = present(await world.memories.get_by_key(AGENT, key))
         assert found.content == "second"
         page = await world.backend.scan(Where(agent_id=AGENT, keys=frozenset({key})))
         assert [record.entry.content for record in page.records] == ["second"]

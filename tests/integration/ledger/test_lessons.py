@@ -9,6 +9,7 @@ import pytest
 from support.execution_traces import trajectory
 from support.ledger_records import COMPANY, StoppedClock, finish_lesson, open_lesson
 from support.memories import DAWN
+from support.present import present
 
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.agents import AgentSpec
@@ -25,8 +26,7 @@ DAY = timedelta(days=1)
 def test_a_lesson_is_opened_once_and_drawn_once(ledger: Ledger, clock: StoppedClock) -> None:
     assert open_lesson(ledger, COMPANY, "ada", "l-1")
     assert not open_lesson(ledger, COMPANY, "ada", "l-1")
-    opened = ledger.lessons.get(COMPANY, "l-1")
-    assert opened is not None
+    opened = present(ledger.lessons.get(COMPANY, "l-1"))
     assert (opened.outcome, opened.attempt, opened.created_at) == (None, 0, clock())
     clock.advance(DAY)
     drawn = finish_lesson(ledger, COMPANY, "l-1", "stored", memory_id="m", confidence=0.5, text='{"a": "naïve 日本"}')
@@ -80,11 +80,9 @@ def test_two_sweeps_at_once_dispatch_once(ledger: Ledger, clock: StoppedClock) -
 def test_only_an_attempt_that_was_used_counts(ledger: Ledger, clock: StoppedClock) -> None:
     open_lesson(ledger, COMPANY, "ada", "l-1")
     for is_unused, attempt in ((True, 0), (False, 1), (True, 1)):
-        claimed = ledger.lessons.claim(COMPANY, "l-1", lease=MINUTES)
-        assert claimed is not None
-        assert claimed.token is not None
+        claimed = present(ledger.lessons.claim(COMPANY, "l-1", lease=MINUTES))
         until = clock() + DAY
-        ledger.lessons.wait(COMPANY, "l-1", claimed.token, until=until, reason="later", is_unused=is_unused)
+        ledger.lessons.wait(COMPANY, "l-1", present(claimed.token), until=until, reason="later", is_unused=is_unused)
         found = ledger.lessons.item(COMPANY, "l-1")
         assert (found.state, found.attempt, found.reason) == (WorkState.WAITING, attempt, "later")
         clock.advance(DAY - MINUTES)
@@ -144,8 +142,7 @@ def test_the_evolver_reads_the_surest_of_each_agent_on_a_category_or_a_chain_in_
     failures = ledger.lessons.of_pattern(COMPANY, PatternKind.FAILURE, "disk", **window, limit=9)
     assert [each.lesson_id for each in failures] == ["sure", "bad", "unsure"]
     assert len(ledger.lessons.of_pattern(COMPANY, PatternKind.FAILURE, "disk", **window, limit=1)) == 1
-    key = tasks["good"].tools_key
-    assert key is not None
+    key = present(tasks["good"].tools_key)
     successes = ledger.lessons.of_pattern(COMPANY, PatternKind.SUCCESS, key, **window, limit=9)
     assert [each.lesson_id for each in successes] == ["good"]
 

@@ -1,7 +1,6 @@
 """The memory service on a real ledger: runs, pages, the removal of a memory, what is noted and what it dispatches."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,7 +9,8 @@ from support.checkpoint_rows import checkpoint_row
 from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY, StoppedClock
 from support.maintenance_fixture import AGENT, memory, uid
-from support.memory_services import WORD, memory_service
+from support.memory_services import WORD, memory_service, noted
+from support.present import present
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.errors import (
@@ -37,35 +37,9 @@ from memcore.service import MemoryService
 LEASE = timedelta(seconds=45)
 
 
-@pytest.fixture
-def dispatcher() -> RecordingDispatcher:
-    return RecordingDispatcher()
-
-
-@pytest.fixture
-async def backend(clock: StoppedClock) -> AsyncIterator[InMemoryBackend]:
-    made = InMemoryBackend(company=COMPANY, clock=clock)
-    await made.connect()
-    yield made
-    await made.disconnect()
-
-
-@pytest.fixture
-def service(
-    ledger: Ledger, dispatcher: RecordingDispatcher, clock: StoppedClock, tmp_path: Path, backend: InMemoryBackend
-) -> MemoryService:
-    return memory_service(ledger, dispatcher, clock, tmp_path, backend=backend)
-
-
-def noted(ledger: Ledger) -> list[tuple[str, str, str | None, str | None]]:
-    return [(line.actor, line.action, line.subject, line.reason) for line in ledger.audit.page(COMPANY)]
-
-
 def at_work(ledger: Ledger, run_id: str) -> tuple[FineTuneRun, str]:
-    held = ledger.finetune_runs.claim(COMPANY, run_id, lease=LEASE)
-    assert held is not None
-    assert held.token is not None
-    return held, held.token
+    held = present(ledger.finetune_runs.claim(COMPANY, run_id, lease=LEASE))
+    return held, present(held.token)
 
 
 async def test_a_run_is_started_dispatched_for_and_seen(
@@ -197,8 +171,7 @@ async def test_while_another_run_is_under_way_nothing_is_removed_or_noted(
     clock: StoppedClock,
 ) -> None:
     await backend.store_many([memory(1)])
-    maintenance_run = ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=clock()))
-    assert maintenance_run is not None
+    assert ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=clock())) is not None
     with pytest.raises(MemoryStoreError) as refused:
         await service.finetune.delete_memory_entry(AGENT, uid(1), WORD)
     assert refused.value.is_retryable

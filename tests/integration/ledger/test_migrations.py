@@ -15,6 +15,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, MetaData, create_engine, inspect, text
 from support.ledger_records import places_due, postgres_database, sqlite_urls
+from support.present import present
 
 from memcore.config.urls import LedgerUrls
 from memcore.errors import FineTuneRunActiveError, MemoryConfigError
@@ -202,8 +203,7 @@ def test_an_upgrade_makes_an_item_of_each_reindex(fresh: dict[str, str]) -> None
         assert due.keys() == {"waiting", "leased"}
         assert ReindexPayload.model_validate_json(due["leased"].payload or "") == ReindexPayload(company="globex")
         for item in due.values():
-            claimed = ledger.reindexes.claim(item.company, item.key, lease=timedelta(minutes=1))
-            assert claimed is not None
+            claimed = present(ledger.reindexes.claim(item.company, item.key, lease=timedelta(minutes=1)))
             assert (claimed.cursor, claimed.looked_at, claimed.stage) == ("7", 7, ReindexStage.COPYING)
 
 
@@ -279,8 +279,7 @@ def test_an_upgrade_makes_an_item_of_each_fine_tune_run(fresh: dict[str, str]) -
         assert message == FineTunePayload(company="globex", run_id="leased")
         with pytest.raises(FineTuneRunActiveError):
             rows.resume("acme", "failed")
-        claimed = rows.claim("globex", "leased", lease=timedelta(minutes=1))
-        assert claimed is not None
+        claimed = present(rows.claim("globex", "leased", lease=timedelta(minutes=1)))
         assert (claimed.claims, claimed.attempt, claimed.holder) == (4, 3, "process:1:2")
 
 

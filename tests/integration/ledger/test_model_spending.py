@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 from support.thorough import examples
 
 from memcore.config.urls import LedgerUrls
@@ -25,11 +26,10 @@ def call(agent_id: str = "ada", *, tokens: int = 100, cost: float = 0.0, questio
 
 def test_what_is_set_aside_is_spent_until_it_is_settled(ledger: Ledger) -> None:
     reserved = ledger.spending.reserve(call(tokens=100, cost=0.5), caps=Caps())
-    assert reserved.call_id is not None
     assert (reserved.before, reserved.until) == (DaySpent(), datetime(2026, 3, 2, tzinfo=UTC))
     assert ledger.spending.of(COMPANY, "ada", DAY) == DaySpent(tokens=100, cost=0.5)
     spent = Spent(prompt_tokens=30, completion_tokens=3, cost=0.25)
-    assert ledger.spending.settle(reserved.call_id, CallState.ANSWERED, spent=spent, attempts=1)
+    assert ledger.spending.settle(present(reserved.call_id), CallState.ANSWERED, spent=spent, attempts=1)
     assert ledger.spending.of(COMPANY, "ada", DAY) == DaySpent(tokens=33, cost=0.25)
 
 
@@ -44,8 +44,7 @@ def test_a_call_is_settled_once(ledger: Ledger) -> None:
 
 def test_a_call_of_unknown_use_keeps_what_was_set_aside(ledger: Ledger) -> None:
     reserved = ledger.spending.reserve(call(tokens=70), caps=Caps())
-    assert reserved.call_id is not None
-    assert ledger.spending.settle(reserved.call_id, CallState.FAILED, spent=None, attempts=4)
+    assert ledger.spending.settle(present(reserved.call_id), CallState.FAILED, spent=None, attempts=4)
     assert ledger.spending.of(COMPANY, "ada", DAY).tokens == 70
 
 
@@ -85,9 +84,8 @@ def test_agents_companies_and_days_have_budgets_of_their_own(ledger: Ledger, clo
 
 def test_a_call_over_midnight_is_settled_on_the_day_that_it_began(ledger: Ledger, clock: StoppedClock) -> None:
     reserved = ledger.spending.reserve(call(tokens=100), caps=Caps())
-    assert reserved.call_id is not None
     clock.advance(timedelta(hours=12))
-    ledger.spending.settle(reserved.call_id, CallState.ANSWERED, spent=Spent(prompt_tokens=5), attempts=1)
+    ledger.spending.settle(present(reserved.call_id), CallState.ANSWERED, spent=Spent(prompt_tokens=5), attempts=1)
     assert ledger.spending.of(COMPANY, "ada", DAY).tokens == 5
     assert ledger.spending.of(COMPANY, "ada", DAY + timedelta(days=1)).tokens == 0
 

@@ -5,6 +5,7 @@ from threading import Thread
 
 import pytest
 from support.ledger_records import StoppedClock
+from support.present import present
 
 from memcore.jobs import MaintenancePayload, Queue
 from memcore.ledger.ledger import Ledger
@@ -37,10 +38,8 @@ def test_a_figure_is_begun_once_and_noted_often(ledger: Ledger, clock: StoppedCl
 
 
 def _run(ledger: Ledger, agent_id: str, state: WorkState, *, company: str = "acme", **counts: int) -> Run:
-    made = ledger.runs.create(NewRun(company=company, agent_id=agent_id, planned_at=ledger.runs._clock()))
-    assert made is not None
-    held = ledger.runs.claim(company, made.run_id, lease=MINUTE)
-    assert held is not None
+    made = present(ledger.runs.create(NewRun(company=company, agent_id=agent_id, planned_at=ledger.runs._clock())))
+    held = present(ledger.runs.claim(company, made.run_id, lease=MINUTE))
     assert held.token is not None
     return ledger.runs.finish(company, made.run_id, held.token, state=state, counts=counts, step=RunStep.CONSOLIDATION)
 
@@ -74,8 +73,7 @@ def test_runs_are_counted_by_kind_and_state_and_what_they_removed_by_reason(
 def test_of_leased_work_the_longest_and_the_first_lease_to_end_are_known(ledger: Ledger, clock: StoppedClock) -> None:
     began = clock()
     for agent_id in ("ada", "bob"):
-        made = ledger.runs.create(NewRun(company="acme", agent_id=agent_id, planned_at=clock()))
-        assert made is not None
+        made = present(ledger.runs.create(NewRun(company="acme", agent_id=agent_id, planned_at=clock())))
         assert ledger.runs.claim("acme", made.run_id, lease=5 * MINUTE) is not None
         clock.advance(MINUTE)
     (leased,) = ledger.figures.leased(["acme"]).values()
@@ -86,8 +84,7 @@ def test_of_leased_work_the_longest_and_the_first_lease_to_end_are_known(ledger:
 
 def test_the_oldest_due_item_of_a_queue_waits_since_it_was_made_or_due(ledger: Ledger, clock: StoppedClock) -> None:
     assert ledger.figures.oldest_due() == {}
-    made = ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=clock()))
-    assert made is not None
+    made = present(ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=clock())))
     clock.advance(MINUTE)
     ledger.runs.create(NewRun(company="bolt", agent_id="bob", planned_at=clock()))
     assert ledger.figures.oldest_due() == {Queue.MAINTENANCE: MINUTE}

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from support.forked import Child, dies
 from support.ledger_records import COMPANY, StoppedClock, make_journal_entry
+from support.present import present
 
 from examples.demo.balance import tally_of
 from memcore.clock import utc_now
@@ -76,11 +77,9 @@ def test_eight_schedulers_take_each_due_agent_once(ledger: Ledger, urls: LedgerU
 
 
 def test_of_eight_workers_one_gets_the_run(ledger: Ledger, urls: LedgerUrls, clock: StoppedClock) -> None:
-    run = ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=clock()))
-    assert run is not None
+    run = present(ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=clock())))
     tokens = _race(urls, run.run_id)
-    claimed = ledger.runs.get(COMPANY, run.run_id)
-    assert claimed is not None
+    claimed = present(ledger.runs.get(COMPANY, run.run_id))
     assert tokens == [claimed.token]
     assert claimed.attempt == 1
 
@@ -88,15 +87,12 @@ def test_of_eight_workers_one_gets_the_run(ledger: Ledger, urls: LedgerUrls, clo
 def test_of_eight_undos_one_takes_the_place_of_the_run_that_waits(
     ledger: Ledger, urls: LedgerUrls, clock: StoppedClock
 ) -> None:
-    maintenance_run = ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=clock()))
-    assert maintenance_run is not None
-    claimed = ledger.runs.claim(maintenance_run.company, maintenance_run.run_id, lease=timedelta(minutes=1))
-    assert claimed is not None
+    maintenance_run = present(ledger.runs.create(NewRun(company=COMPANY, agent_id="ada", planned_at=clock())))
+    claimed = present(ledger.runs.claim(maintenance_run.company, maintenance_run.run_id, lease=timedelta(minutes=1)))
     assert claimed.token is not None
     ledger.runs.wait(COMPANY, maintenance_run.run_id, claimed.token, until=clock() + timedelta(days=1), reason="paused")
     got = _race(urls, "undo")
-    active = ledger.runs.active(COMPANY, "ada")
-    assert active is not None
+    active = present(ledger.runs.active(COMPANY, "ada"))
     assert got == [active.run_id]
     states = {run.run_id: run.state for run in ledger.runs.list(COMPANY)}
     assert states == {maintenance_run.run_id: WorkState.SKIPPED, active.run_id: WorkState.AVAILABLE}

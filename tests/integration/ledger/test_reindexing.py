@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.active_collections import served
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 
 from memcore.errors import LeaseLostError, MemoryInputError
 from memcore.jobs import ReindexPayload
@@ -36,31 +37,24 @@ def test_the_first_word_about_what_serves_stands(ledger: Ledger) -> None:
 
 def test_a_switch_changes_everything_in_one_row(ledger: Ledger) -> None:
     pointer = begun(ledger)
-    frozen = ledger.collection_pointers.freeze(COMPANY, version=pointer.version, lasts=LEASE)
-    assert frozen is not None
-    switched = ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=LEASE)
-    assert switched is not None
+    frozen = present(ledger.collection_pointers.freeze(COMPANY, version=pointer.version, lasts=LEASE))
+    switched = present(ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=LEASE))
     assert (switched.current, switched.target, switched.previous) == (NEW, None, OLD)
-    reindex = ledger.reindexes.last(COMPANY)
-    assert reindex is not None
+    reindex = present(ledger.reindexes.last(COMPANY))
     assert reindex.stage is ReindexStage.SETTLING
-    settled = ledger.collection_pointers.settle(COMPANY, version=switched.version)
-    assert settled is not None
+    settled = present(ledger.collection_pointers.settle(COMPANY, version=switched.version))
     assert (settled.phase, settled.version) == (None, 5)
-    reindex = ledger.reindexes.last(COMPANY)
-    assert reindex is not None
+    reindex = present(ledger.reindexes.last(COMPANY))
     assert (reindex.stage, reindex.fraction) == (ReindexStage.DONE, 1.0)
 
 
 def test_whoever_decided_on_an_older_row_changes_nothing(ledger: Ledger) -> None:
     pointer = begun(ledger)
     version = pointer.version
-    frozen = ledger.collection_pointers.freeze(COMPANY, version=version, lasts=LEASE)
-    assert frozen is not None
+    frozen = present(ledger.collection_pointers.freeze(COMPANY, version=version, lasts=LEASE))
     assert ledger.collection_pointers.freeze(COMPANY, version=version, lasts=LEASE) is None
     assert ledger.collection_pointers.cancel(COMPANY, version=version) is None
-    thawed = ledger.collection_pointers.unfreeze(COMPANY, version=frozen.version)
-    assert thawed is not None
+    thawed = present(ledger.collection_pointers.unfreeze(COMPANY, version=frozen.version))
     # A worker that stopped the writes, and was taken for dead, may not switch.
     assert ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=LEASE) is None
     assert ledger.collection_pointers.settle(COMPANY, version=thawed.version) is None
@@ -70,16 +64,14 @@ def test_whoever_decided_on_an_older_row_changes_nothing(ledger: Ledger) -> None
 
 def test_writes_wait_until_a_time(ledger: Ledger, clock: StoppedClock) -> None:
     pointer = begun(ledger)
-    frozen = ledger.collection_pointers.freeze(COMPANY, version=pointer.version, lasts=LEASE)
-    assert frozen is not None
+    frozen = present(ledger.collection_pointers.freeze(COMPANY, version=pointer.version, lasts=LEASE))
     assert not pointer.is_closed(clock())
     assert frozen.is_closed(clock())
     assert not frozen.is_overdue(clock())
     clock.advance(LEASE)
     assert not frozen.is_closed(clock())
     assert frozen.is_overdue(clock())
-    switched = ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=LEASE)
-    assert switched is not None
+    switched = present(ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=LEASE))
     assert (switched.phase, switched.is_closed(clock())) == (Phase.SETTLING, True)
     clock.advance(LEASE)
     assert (switched.is_closed(clock()), switched.is_overdue(clock())) == (False, False)
@@ -88,10 +80,8 @@ def test_writes_wait_until_a_time(ledger: Ledger, clock: StoppedClock) -> None:
 def claimed(ledger: Ledger) -> tuple[Reindex, str]:
     """Return the reindex as a worker has it, and its token."""
     last = ledger.reindexes.last(COMPANY)
-    found = last and ledger.reindexes.claim(COMPANY, last.reindex_id, lease=LEASE)
-    assert found is not None
-    assert found.token is not None
-    return found, found.token
+    found = present(last and ledger.reindexes.claim(COMPANY, last.reindex_id, lease=LEASE))
+    return found, present(found.token)
 
 
 def test_one_worker_has_it_until_its_lease_ends(ledger: Ledger, clock: StoppedClock) -> None:
@@ -125,8 +115,7 @@ def test_a_cancelled_reindex_leaves_its_worker_nothing(ledger: Ledger) -> None:
     pointer = begun(ledger)
     reindex, token = claimed(ledger)
     ledger.reindex_marks.mark(COMPANY, ["ada"])
-    cancelled = ledger.collection_pointers.cancel(COMPANY, version=pointer.version)
-    assert cancelled is not None
+    cancelled = present(ledger.collection_pointers.cancel(COMPANY, version=pointer.version))
     assert (cancelled.target, cancelled.phase) == (None, None)
     with pytest.raises(LeaseLostError, match="is dismissed"):
         ledger.reindexes.renew(COMPANY, reindex.reindex_id, token, lease=LEASE)
@@ -143,13 +132,10 @@ def test_a_reindex_that_has_settled_is_done_whoever_has_it_by_then(ledger: Ledge
     pointer = begun(ledger)
     if is_held:
         claimed(ledger)
-    frozen = ledger.collection_pointers.freeze(COMPANY, version=pointer.version, lasts=LEASE)
-    assert frozen is not None
-    switched = ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=LEASE)
-    assert switched is not None
+    frozen = present(ledger.collection_pointers.freeze(COMPANY, version=pointer.version, lasts=LEASE))
+    switched = present(ledger.collection_pointers.switch(COMPANY, version=frozen.version, settles=LEASE))
     assert ledger.collection_pointers.settle(COMPANY, version=switched.version) is not None
-    reindex = ledger.reindexes.last(COMPANY)
-    assert reindex is not None
+    reindex = present(ledger.reindexes.last(COMPANY))
     assert (reindex.state, reindex.stage, reindex.token) == (WorkState.DONE, ReindexStage.DONE, None)
     assert ledger.work.open(COMPANY, ReindexPayload.task) == ()
 

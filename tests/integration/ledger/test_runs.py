@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from support.fault_injection import Crash, crashing
 from support.ledger_records import StoppedClock
+from support.present import present
 
 from memcore.errors import LeaseLostError, MemoryInputError, MemoryNotFoundError
 from memcore.jobs import MaintenancePayload
@@ -21,16 +22,12 @@ LEASE = timedelta(seconds=45)
 
 
 def _create(ledger: Ledger, clock: StoppedClock, *, agent_id: str = "ada") -> Run:
-    run = ledger.runs.create(NewRun(company="acme", agent_id=agent_id, planned_at=clock()))
-    assert run is not None
-    return run
+    return present(ledger.runs.create(NewRun(company="acme", agent_id=agent_id, planned_at=clock())))
 
 
 def _claim(ledger: Ledger, run: Run) -> tuple[Run, str]:
-    claimed = ledger.runs.claim(run.company, run.run_id, lease=LEASE)
-    assert claimed is not None
-    assert claimed.token is not None
-    return claimed, claimed.token
+    claimed = present(ledger.runs.claim(run.company, run.run_id, lease=LEASE))
+    return claimed, present(claimed.token)
 
 
 def test_a_run_is_created_once_per_slot_and_once_per_agent_at_a_time(ledger: Ledger, clock: StoppedClock) -> None:
@@ -56,8 +53,7 @@ def test_a_claimed_run_belongs_to_one_worker(ledger: Ledger, clock: StoppedClock
     assert claimed.lease_until == clock() + LEASE
     clock.advance(timedelta(seconds=10))
     ledger.runs.renew("acme", run.run_id, token, lease=LEASE)
-    renewed = ledger.runs.get("acme", run.run_id)
-    assert renewed is not None
+    renewed = present(ledger.runs.get("acme", run.run_id))
     assert renewed.lease_until == clock() + LEASE
     assert ledger.runs.claim("acme", "no such run", lease=LEASE) is None
 
@@ -140,8 +136,7 @@ def test_a_run_that_waits_keeps_its_attempt_and_one_that_is_released_uses_it_up(
 ) -> None:
     run = _create(ledger, clock)
     ledger.runs.wait("acme", run.run_id, _claim(ledger, run)[1], until=clock() + LEASE, reason="paused", is_unused=True)
-    waiting = ledger.runs.get("acme", run.run_id)
-    assert waiting is not None
+    waiting = present(ledger.runs.get("acme", run.run_id))
     assert (waiting.state, waiting.attempt, waiting.reason) == (WorkState.WAITING, 0, "paused")
     assert (waiting.token, waiting.dispatch_after) == (None, clock() + LEASE)
     again, token = _claim(ledger, run)
@@ -174,8 +169,7 @@ def test_a_held_run_waits_for_a_person(ledger: Ledger, clock: StoppedClock) -> N
 
 def _held(ledger: Ledger, clock: StoppedClock, *, agent_id: str = "ada", company: str = "acme") -> Run:
     clock.advance(timedelta(hours=1))
-    run = ledger.runs.create(NewRun(company=company, agent_id=agent_id, planned_at=clock()))
-    assert run is not None
+    run = present(ledger.runs.create(NewRun(company=company, agent_id=agent_id, planned_at=clock())))
     _, token = _claim(ledger, run)
     return ledger.runs.finish(company, run.run_id, token, state=WorkState.HELD, counts={}, reason="too much")
 
@@ -249,8 +243,7 @@ def test_a_proposal_is_dismissed_as_a_whole_or_replaced_by_a_newer_run(ledger: L
     run = _create(ledger, clock)
     _, token = _claim(ledger, run)
     ledger.runs.finish("acme", run.run_id, token, state=WorkState.DONE, counts={}, replaces_held=True)
-    found = ledger.runs.get("acme", third.run_id)
-    assert found is not None
+    found = present(ledger.runs.get("acme", third.run_id))
     assert (found.state, _states(ledger, third)) == (WorkState.DISMISSED, [])
 
 
@@ -261,8 +254,7 @@ def test_a_crash_while_a_person_decides_leaves_all_of_it_or_nothing(
     run = _proposing(ledger, clock)
     with crashing(ledger) as crashes, crashes.at(statement), suppress(Crash):
         ledger.runs.decide_groups("acme", run.run_id, GroupState.APPROVED, by="Ada")
-    found = ledger.runs.get("acme", run.run_id)
-    assert found is not None
+    found = present(ledger.runs.get("acme", run.run_id))
     left = found.state, {state for state, _ in _states(ledger, run)}
     assert left in ((WorkState.HELD, {"proposed"}), (WorkState.AVAILABLE, {"approved"}))
 
@@ -284,8 +276,7 @@ def test_an_agent_has_one_held_run_the_newest(ledger: Ledger, clock: StoppedCloc
     assert waiting is not None
     assert [run.run_id for run in ledger.runs.list("acme", agent_id="ada", state=WorkState.HELD)] == [third.run_id]
     for old, new in ((first, second), (second, third)):
-        found = ledger.runs.get("acme", old.run_id)
-        assert found is not None
+        found = present(ledger.runs.get("acme", old.run_id))
         assert (found.state, found.reason) == (
             WorkState.DISMISSED,
             f"replaced by {new.run_id}, which looked again",
@@ -375,6 +366,7 @@ def test_runs_are_listed_newest_first_and_filtered(ledger: Ledger, clock: Stoppe
     assert [run.run_id for run in ledger.runs.list("acme", agent_id="agent-1")] == [made[1]]
     assert ledger.runs.list("acme", state=WorkState.DONE) == ()
     assert ledger.runs.list("globex") == ()
-    undo = ledger.runs.create(NewRun(company="acme", agent_id="x", kind="undo", undo_of=made[0], planned_at=clock()))
-    assert undo is not None
+    undo = present(
+        ledger.runs.create(NewRun(company="acme", agent_id="x", kind="undo", undo_of=made[0], planned_at=clock()))
+    )
     assert (undo.step, undo.undo_of) == (RunStep.UNDO, made[0])

@@ -10,7 +10,8 @@ import pytest
 from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY, StoppedClock
 from support.maintenance_fixture import AGENT, memory, uid
-from support.memory_services import WORD, memory_service
+from support.memory_services import WORD, noted
+from support.present import present
 
 from memcore import ids
 from memcore.backends.factory import WorkerBackend
@@ -38,30 +39,6 @@ from memcore.service.usage import PendingNotes
 OTHER = "globex"
 
 _LEASE = timedelta(seconds=45)
-
-
-@pytest.fixture
-def dispatcher() -> RecordingDispatcher:
-    return RecordingDispatcher()
-
-
-@pytest.fixture
-async def backend(clock: StoppedClock) -> AsyncIterator[InMemoryBackend]:
-    made = InMemoryBackend(company=COMPANY, clock=clock)
-    await made.connect()
-    yield made
-    await made.disconnect()
-
-
-@pytest.fixture
-def service(
-    ledger: Ledger, dispatcher: RecordingDispatcher, clock: StoppedClock, tmp_path: Path, backend: InMemoryBackend
-) -> MemoryService:
-    return memory_service(ledger, dispatcher, clock, tmp_path, backend=backend)
-
-
-def noted(ledger: Ledger, company: str = COMPANY) -> list[tuple[str, str, str | None, str | None]]:
-    return [(line.actor, line.action, line.subject, line.reason) for line in ledger.audit.page(company)]
 
 
 def settings_of(folder: Path) -> Settings:
@@ -136,8 +113,7 @@ async def test_what_waits_is_dispatched_when_an_agent_or_all_go_on(
     service: MemoryService, ledger: Ledger, dispatcher: RecordingDispatcher, clock: StoppedClock
 ) -> None:
     await service.agents.add(AGENT, {"interval": "never"})
-    run = ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=clock()))
-    assert run is not None
+    run = present(ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=clock())))
     await service.agents.pause(AGENT)
     assert (await service.agents.get(AGENT)).paused
     assert await service.agents.is_paused(AGENT)
@@ -175,15 +151,13 @@ async def test_settings_of_agents_are_checked_and_pages_bounded(service: MemoryS
 async def test_a_held_run_is_released_or_dismissed_and_noted_with_its_reason(
     service: MemoryService, ledger: Ledger, dispatcher: RecordingDispatcher, clock: StoppedClock
 ) -> None:
-    run = ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=clock()))
-    assert run is not None
+    run = present(ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=clock())))
     with pytest.raises(MemoryInputError, match="only a held run"):
         await service.runs.release(run.run_id, by="grace")
     assert noted(ledger) == []
     with pytest.raises(MemoryNotFoundError, match=r"^run_id: "):
         await service.runs.dismiss("another")
-    held = ledger.runs.claim(COMPANY, run.run_id, lease=_LEASE)
-    assert held is not None
+    held = present(ledger.runs.claim(COMPANY, run.run_id, lease=_LEASE))
     assert held.token is not None
     ledger.runs.finish(
         COMPANY, run.run_id, held.token, state=WorkState.HELD, counts={"planned_consolidated": 4}, reason="large"

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 from support.forked import Child, dies
 from support.ledger_records import COMPANY, StoppedClock, make_fact
+from support.present import present
 
 from memcore import ids
 from memcore.config.urls import LedgerUrls
@@ -25,9 +26,7 @@ def test_each_line_is_a_version_and_holds_what_was_published(ledger: Ledger, clo
 
     first = log.publish(COMPANY, make_fact("the canteen closes at two"))
     second = log.publish(COMPANY, make_fact("naïve café, 日本\x00", agent_id="bob"))
-    gone = log.retract(COMPANY, "ada", first.memory_id)
-
-    assert gone is not None
+    gone = present(log.retract(COMPANY, "ada", first.memory_id))
     assert [line.version for line in (first, second, gone)] == [1, 2, 3]
     assert log.lines(COMPANY) == (first, second, gone)
     assert second.record == make_fact("naïve café, 日本\x00", agent_id="bob")
@@ -50,8 +49,7 @@ def test_what_was_retracted_is_published_under_another_id(ledger: Ledger) -> Non
 
     assert again.version == 3
     assert again.memory_id != first.memory_id
-    assert again.record is not None
-    assert again.record.entry.id == again.memory_id
+    assert present(again.record).entry.id == again.memory_id
     assert log.publish(COMPANY, make_fact("one")) == again
 
 
@@ -134,8 +132,7 @@ def test_processes_that_publish_and_retract_at_once_lose_nothing(urls: LedgerUrl
         for number in range(10):
             lines.append(log.publish(COMPANY, make_fact(f"fact {number}", agent_id=agent_id)))
             if number % 2:
-                gone = log.retract(COMPANY, agent_id, lines[-1].memory_id)
-                assert gone is not None
+                gone = present(log.retract(COMPANY, agent_id, lines[-1].memory_id))
                 lines.append(gone)
         return "".join(f"{line.version} {line.kind} {line.memory_id}\n" for line in lines).encode()
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.ledger_records import COMPANY, StoppedClock, finish_cycle
+from support.present import present
 from support.thorough import examples
 
 from memcore import ids
@@ -24,9 +25,9 @@ WINDOW = timedelta(days=30)
 
 def planned(ledger: Ledger, number: int = 0) -> Cycle:
     """Plan the cycle of a slot, and return it."""
-    cycle = ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=SLOT + number * HOUR, window=WINDOW)
-    assert cycle is not None
-    return cycle
+    return present(
+        ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=SLOT + number * HOUR, window=WINDOW)
+    )
 
 
 def test_a_cycle_looks_back_from_the_time_it_was_planned_for(ledger: Ledger) -> None:
@@ -108,8 +109,7 @@ def test_the_last_that_was_finished_is_known(ledger: Ledger, clock: StoppedClock
     finish_cycle(ledger, COMPANY, newer.cycle_id, {})
     clock.advance(HOUR)
     finish_cycle(ledger, COMPANY, older.cycle_id, {})
-    last = ledger.skill_cycles.last_finished(COMPANY)
-    assert last is not None
+    last = present(ledger.skill_cycles.last_finished(COMPANY))
     assert last.cycle_id == older.cycle_id
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 from support.proposals import ADA, proposal
 
 from memcore.errors import ApprovalClosedError, SkillLimitError
@@ -38,8 +39,7 @@ def kept(ledger: Ledger, clock: StoppedClock, *skill_ids: str) -> None:
 
 
 def seen(ledger: Ledger, skill_id: str) -> tuple[SkillState, str | None]:
-    found = ledger.skills.get(COMPANY, skill_id)
-    assert found is not None
+    found = present(ledger.skills.get(COMPANY, skill_id))
     return found.state, found.superseded_by
 
 
@@ -84,8 +84,7 @@ def test_a_skill_is_superseded_by_one_that_stands_and_restored_by_that_one_alone
     assert not ledger.skills.supersede(COMPANY, "old", by="nobody")
     assert not ledger.skills.supersede(COMPANY, "nobody", by="new")
     assert ledger.skills.supersede(COMPANY, "old", by="new")
-    found = ledger.skills.get(COMPANY, "old")
-    assert found is not None
+    found = present(ledger.skills.get(COMPANY, "old"))
     assert (found.state, found.superseded_by, found.changed_at) == (SkillState.SUPERSEDED, "new", clock.now)
     assert not ledger.skills.supersede(COMPANY, "old", by="third"), "who was first stays"
     assert not ledger.skills.restore(COMPANY, "old", by="third")

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from support.ledger_records import StoppedClock
+from support.present import present
 
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun, Run, RunKind
@@ -14,9 +15,7 @@ DAY = timedelta(days=1)
 
 
 def _maintenance_run(ledger: Ledger, clock: StoppedClock, *, agent_id: str = "ada") -> Run:
-    run = ledger.runs.create(NewRun(company="acme", agent_id=agent_id, planned_at=clock()))
-    assert run is not None
-    return run
+    return present(ledger.runs.create(NewRun(company="acme", agent_id=agent_id, planned_at=clock())))
 
 
 def _other(clock: StoppedClock, kind: RunKind = "undo", *, run_id: str = "other") -> NewRun:
@@ -33,10 +32,8 @@ def _other(clock: StoppedClock, kind: RunKind = "undo", *, run_id: str = "other"
 
 
 def _claimed(ledger: Ledger, run: Run) -> str:
-    claimed = ledger.runs.claim(run.company, run.run_id, lease=LEASE)
-    assert claimed is not None
-    assert claimed.token is not None
-    return claimed.token
+    claimed = present(ledger.runs.claim(run.company, run.run_id, lease=LEASE))
+    return present(claimed.token)
 
 
 def _sleep(ledger: Ledger, clock: StoppedClock, run: Run, length: timedelta = DAY) -> Run:
@@ -45,9 +42,7 @@ def _sleep(ledger: Ledger, clock: StoppedClock, run: Run, length: timedelta = DA
 
 
 def _of(ledger: Ledger, run: Run) -> Run:
-    found = ledger.runs.get("acme", run.run_id)
-    assert found is not None
-    return found
+    return present(ledger.runs.get("acme", run.run_id))
 
 
 def test_a_waiting_run_is_left_alone_until_its_time_and_then_dispatched_at_once(
@@ -66,8 +61,7 @@ def test_whoever_has_what_a_run_waited_for_wakes_it(ledger: Ledger, clock: Stopp
     assert ledger.runs.wake("acme", run.run_id) is None, "it waits for a worker, and does not sleep"
     _sleep(ledger, clock, run)
     clock.advance(timedelta(hours=1))
-    woken = ledger.runs.wake("acme", run.run_id)
-    assert woken is not None
+    woken = present(ledger.runs.wake("acme", run.run_id))
     assert (woken.state, woken.reason) == (WorkState.AVAILABLE, "budget")
     assert [item.key for item in ledger.work.take_due(limit=9)] == [run.run_id], "the waker's own message may be lost"
     assert ledger.runs.wake("acme", run.run_id) is None
@@ -83,8 +77,7 @@ def test_a_run_that_waits_gives_way_to_what_somebody_asked_for(
     maintenance_run, elsewhere = _maintenance_run(ledger, clock), _maintenance_run(ledger, clock, agent_id="bob")
     for run in (maintenance_run, elsewhere):
         _sleep(ledger, clock, run)
-    other = ledger.runs.create(_other(clock, kind))
-    assert other is not None
+    other = present(ledger.runs.create(_other(clock, kind)))
     assert ledger.runs.active("acme", "ada") == other
     skipped = _of(ledger, maintenance_run)
     assert (skipped.state, skipped.finished_at, skipped.dispatch_after) == (WorkState.SKIPPED, clock(), None)
@@ -113,8 +106,7 @@ def test_a_run_that_waits_for_a_worker_or_has_one_is_never_displaced(ledger: Led
 
 @pytest.mark.parametrize("kind", ["undo", "end_session"])
 def test_only_runs_give_way(ledger: Ledger, clock: StoppedClock, kind: RunKind) -> None:
-    waiting = ledger.runs.create(_other(clock, kind))
-    assert waiting is not None
+    waiting = present(ledger.runs.create(_other(clock, kind)))
     _sleep(ledger, clock, waiting)
     clock.advance(timedelta(hours=1))
     assert ledger.runs.create(_other(clock, run_id="second")) is None
@@ -122,8 +114,7 @@ def test_only_runs_give_way(ledger: Ledger, clock: StoppedClock, kind: RunKind) 
 
 
 def test_a_run_is_not_displaced_for_a_run_that_exists_already(ledger: Ledger, clock: StoppedClock) -> None:
-    done = ledger.runs.create(_other(clock))
-    assert done is not None
+    done = present(ledger.runs.create(_other(clock)))
     ledger.runs.finish("acme", done.run_id, _claimed(ledger, done), state=WorkState.DONE, counts={})
     maintenance_run = _maintenance_run(ledger, clock)
     _sleep(ledger, clock, maintenance_run)

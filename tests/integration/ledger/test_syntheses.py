@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from support.ledger_records import COMPANY, StoppedClock, places_due
+from support.present import present
 
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_answers import Synthesis
@@ -26,9 +27,7 @@ def part(place: int, *, run_id: str = "run", sources: tuple[str, ...] = ("a", "b
 
 
 def held(ledger: Ledger, place: int) -> Synthesis:
-    claimed = ledger.syntheses.claim(COMPANY, part(place).key, lease=LEASE)
-    assert claimed is not None
-    return claimed
+    return present(ledger.syntheses.claim(COMPANY, part(place).key, lease=LEASE))
 
 
 def states(ledger: Ledger) -> list[WorkState]:
@@ -115,10 +114,8 @@ def test_parts_of_runs_that_have_ended_are_forgotten(ledger: Ledger, clock: Stop
     for agent_id in ("ada", "bob"):
         ledger.runs.create(NewRun(run_id=f"run-{agent_id}", company=COMPANY, agent_id=agent_id, planned_at=clock()))
         ledger.syntheses.plan([part(0, run_id=f"run-{agent_id}")])
-    run = ledger.runs.claim(COMPANY, "run-bob", lease=timedelta(seconds=45))
-    assert run is not None
-    assert run.token is not None
-    ledger.runs.finish(COMPANY, "run-bob", run.token, state=WorkState.DONE, counts={})
+    run = present(ledger.runs.claim(COMPANY, "run-bob", lease=timedelta(seconds=45)))
+    ledger.runs.finish(COMPANY, "run-bob", present(run.token), state=WorkState.DONE, counts={})
 
     assert ledger.syntheses.forget("other") == 0
     assert ledger.syntheses.forget(COMPANY) == 1

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, create_engine, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 from support.ledger_records import StoppedClock, postgres_database, sqlite_urls
 from support.older_ledgers import copy_to_postgresql
+from support.present import present
 from support.repository import ROOT
 
 from memcore.config.urls import LedgerUrls
@@ -132,8 +133,7 @@ def test_after_an_upgrade_open_work_is_dispatched_once_with_messages_that_are_re
         assert len(sent) == len(due) > 0
         assert ledger.work.take_due(limit=1_000) == ()
         for item in sent:
-            assert item.payload is not None
-            message = payloads[item.kind].model_validate_json(item.payload)
+            message = payloads[item.kind].model_validate_json(present(item.payload))
             assert isinstance(message, Payload)
             assert (message.company, str(message.queue)) == (item.company, item.queue)
         locks = Counter((item.company, item.lock) for item in sent if item.lock is not None)
@@ -145,8 +145,7 @@ def _work_ends(ledger: Ledger, sent: tuple[WorkItem, ...]) -> None:
     """Whatever was dispatched can be claimed by its kind's own repository, and its record is read."""
     repositories = {part._kind: part for part in vars(ledger).values() if isinstance(part, Work)}
     for item in sent:
-        claimed = Work.claim(repositories[item.kind], item.company, item.key, lease=timedelta(minutes=1))
-        assert claimed is not None
+        assert Work.claim(repositories[item.kind], item.company, item.key, lease=timedelta(minutes=1)) is not None
         held = repositories[item.kind].item(item.company, item.key)
         assert held.token not in {None, item.token}
         assert held.attempt == item.attempt + 1
@@ -195,13 +194,11 @@ def test_a_run_that_a_worker_of_the_last_release_inserts_is_work_for_those_of_th
             planned_at=clock(),
             undo_of="first",
         )
-        claimed = ledger.runs.claim("acme", "theirs", lease=timedelta(minutes=1))
-        assert claimed is not None
+        claimed = present(ledger.runs.claim("acme", "theirs", lease=timedelta(minutes=1)))
         assert (claimed.kind, claimed.undo_of, claimed.agent_id) == ("undo", "first", "nobody")
         # An engine of that release removes a memory itself, and only notes it.
         assert insert("noted", "nobody", "done")
-        noted = ledger.runs.get("acme", "noted")
-        assert noted is not None
+        noted = present(ledger.runs.get("acme", "noted"))
         assert noted.state is WorkState.DONE
         # A run of this release needs nothing of that.
         assert ledger.runs.create(NewRun(company="acme", agent_id="somebody", planned_at=clock())) is not None

@@ -9,6 +9,7 @@ import pytest
 from support.fault_injection import Crash, Crashes, Faults, crashing
 from support.ledger_records import COMPANY, StoppedClock
 from support.memories import DAWN
+from support.present import present
 from support.proposals import proposal
 from support.webhook_server import Listener, listening
 from support.webhook_world import WebhookWorld, add_hook, happened
@@ -26,12 +27,6 @@ RUN = NewRun(company=COMPANY, agent_id="ada", planned_at=DAWN)
 
 
 @pytest.fixture
-def listener() -> Iterator[Listener]:
-    with listening() as made:
-        yield made
-
-
-@pytest.fixture
 def world(ledger: Ledger, clock: StoppedClock, listener: Listener) -> WebhookWorld:
     ledger.companies.register(COMPANY)
     add_hook(ledger, listener.url)
@@ -46,8 +41,7 @@ def crashes(ledger: Ledger) -> Iterator[Crashes]:
 
 def _claimed(ledger: Ledger) -> tuple[str, str]:
     ledger.runs.create(RUN)
-    run = ledger.runs.claim(COMPANY, RUN.run_id, lease=LEASE_LENGTH)
-    assert run is not None
+    run = present(ledger.runs.claim(COMPANY, RUN.run_id, lease=LEASE_LENGTH))
     return run.run_id, run.token or ""
 
 
@@ -165,8 +159,7 @@ def test_a_worker_may_die_at_any_call_and_the_event_arrives(ledger: Ledger, worl
         # Its lease ends, or nobody claimed it, and the sweep sends the message again.
         world.clock.advance(max(LEASE_LENGTH, REDISPATCH_AFTER))
         world.work()
-        after = ledger.deliveries.get(COMPANY, delivery_id)
-        assert after is not None
+        after = present(ledger.deliveries.get(COMPANY, delivery_id))
         assert after.state is WorkState.DONE
         sent = {headers["webhook-id"] for headers, _ in world.listener.requests[before:]}
         assert len(sent) == 1

@@ -13,6 +13,7 @@ import pytest
 from support.active_collections import served
 from support.fault_injection import Crash, crashing
 from support.ledger_records import COMPANY, StoppedClock, open_lesson
+from support.present import present
 from support.thorough import also_thorough
 
 from memcore import ids
@@ -73,8 +74,7 @@ def test_the_wait_for_the_next_message_doubles_to_an_hour_until_somebody_claims_
     waits = []
     for _ in range(8):
         assert taken(ledger) == ["one"]
-        item = ledger.work.get(WorkKey(COMPANY, "noop", "one"))
-        assert item is not None
+        item = present(ledger.work.get(WorkKey(COMPANY, "noop", "one")))
         assert item.dispatch_after is not None
         assert item.dispatched_at == clock()
         waits.append((item.dispatch_after - clock()) / MINUTE)
@@ -109,8 +109,7 @@ def test_two_sweeps_at_once_send_an_item_once(ledger: Ledger, clock: StoppedCloc
 
 
 def test_of_several_workers_one_gets_the_item(ledger: Ledger, clock: StoppedClock) -> None:
-    cycle = ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=clock(), window=MINUTE)
-    assert cycle is not None
+    cycle = present(ledger.skill_cycles.plan(COMPANY, origin="scheduled", planned_at=clock(), window=MINUTE))
     for _ in range(2):  # a free item, then one whose lease has ended
         claims = at_once(4, lambda: ledger.skill_cycles.claim(COMPANY, cycle.cycle_id, lease=LEASE))
         assert sum(claim is not None for claim in claims) == 1
@@ -132,14 +131,12 @@ def at_once(count: int, act: Callable[[], Any]) -> list[Any]:
 
 
 def _cycle(ledger: Ledger, company: str, now: datetime) -> str:
-    cycle = ledger.skill_cycles.plan(company, origin="scheduled", planned_at=now, window=MINUTE)
-    assert cycle is not None
+    cycle = present(ledger.skill_cycles.plan(company, origin="scheduled", planned_at=now, window=MINUTE))
     return cycle.cycle_id
 
 
 def _run(ledger: Ledger, company: str, now: datetime) -> str:
-    run = ledger.runs.create(NewRun(company=company, agent_id="ada", planned_at=now))
-    assert run is not None
+    run = present(ledger.runs.create(NewRun(company=company, agent_id="ada", planned_at=now)))
     return run.run_id
 
 
@@ -159,8 +156,7 @@ def _synthesis(ledger: Ledger, company: str, _now: datetime) -> str:
 def _reindex(ledger: Ledger, company: str, _now: datetime) -> str:
     version = ledger.collection_pointers.adopt(company, served("one")).version
     ledger.collection_pointers.begin(company, version=version, target=served("two"), kind=ReindexKind.FORWARD, total=1)
-    reindex = ledger.reindexes.last(company)
-    assert reindex is not None
+    reindex = present(ledger.reindexes.last(company))
     return reindex.reindex_id
 
 

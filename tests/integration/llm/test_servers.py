@@ -21,6 +21,7 @@ from support.model_servers import (
     questions,
     responses,
 )
+from support.present import present
 from support.recording_server import Answer, Recorder
 
 from memcore.config.llm import Api
@@ -82,8 +83,7 @@ def open_model(tmp_path: Path, ledger: Ledger, clock: StoppedClock) -> Callable[
     @asynccontextmanager
     async def opened(url: str, *, policy: str = "", **given: object) -> AsyncIterator[AccountedModel]:
         lines = f"memory: {{llm: {{model: {MODEL}, attempts: 1{policy}}}}}"
-        model = create_model(installed(tmp_path, url, **given), load_policy(lines), ledger, clock=clock)
-        assert model is not None
+        model = present(create_model(installed(tmp_path, url, **given), load_policy(lines), ledger, clock=clock))
         try:
             yield model
         finally:
@@ -272,8 +272,7 @@ async def test_what_was_learnt_is_another_servers_or_models_no_more(
         async with open_model(url) as model:
             await ask_structured(model, asking(), Lesson, by=BY, key="k")
         policy = load_policy(f"memory: {{llm: {{model: {MODEL}}}}}")
-        provider = create_provider(installed(tmp_path, url), policy, ledger)
-        assert provider is not None
+        provider = present(create_provider(installed(tmp_path, url), policy, ledger))
         assert provider.knowledge.of(MODEL) == Learnt(no_schema=True)
         assert provider.knowledge.of("another") == Learnt()
         async with open_model(elsewhere) as model:
@@ -299,8 +298,7 @@ async def test_another_refusal_is_not_asked_again_and_teaches_nothing(
                 await ask_structured(model, asking(), Lesson, by=BY, key="k")
             assert caught.value.status == status
         policy = load_policy(f"memory: {{llm: {{model: {MODEL}}}}}")
-        provider = create_provider(installed(tmp_path, f"{server.url}/v1"), policy, ledger)
-        assert provider is not None
+        provider = present(create_provider(installed(tmp_path, f"{server.url}/v1"), policy, ledger))
         assert provider.knowledge.of(MODEL) == Learnt()
     # One, and one for each parameter that a refusal names.
     assert len(questions(server)) <= (4 if "temperature" in str(error) else 1)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.fake_summarizer import FakeSummarizer
 from support.ledger_records import copied_urls
 from support.maintenance_fixture import SHARED_MEMORY, MaintenanceFixture, MakeMaintenanceFixture
 
@@ -38,3 +39,8 @@ def make_maintenance_fixture(ledger_folder: Path, ledger_template: Path) -> Iter
 @pytest.fixture
 def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
     return make_maintenance_fixture()
+
+
+@pytest.fixture
+def fake_summarizer() -> FakeSummarizer:
+    return FakeSummarizer()

@@ -17,7 +17,6 @@ from memcore.config.maintenance import (
 )
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Done
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.maintenance.consolidation.strategy import (
     CompositeConsolidationStrategy,
     ConcatenationOp,
@@ -65,13 +64,15 @@ async def filled(make_maintenance_fixture: MakeMaintenanceFixture) -> Maintenanc
     return world
 
 
-async def test_a_crash_at_any_call_leaves_every_original_in_the_store_or_the_index(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return await filled(make_maintenance_fixture)
+
+
+async def test_a_crash_at_any_call_leaves_every_original_in_the_store_or_the_index(world: MaintenanceFixture) -> None:
     go_back, counted = world.keep(), Faults()
     run = world.plan_run()
-    service = world.service(counted.backend(world.backend), counted.ledger(world.ledger))
+    service = world.watched(counted)
     assert isinstance(await service.run(run.run_id), Done)
     after, live = await indexed(world), await world.snapshot()
     assert len(after) == 6
@@ -82,22 +83,19 @@ async def test_a_crash_at_any_call_leaves_every_original_in_the_store_or_the_ind
             go_back()
             faults, run = Faults(point, is_after=is_after), world.plan_run()
             with pytest.raises(Crash):
-                await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
+                await world.watched(faults).run(run.run_id)
             await check_findable(world, (point, counted.calls[point]))
-            world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+            world.end_lease()
             await world.to_the_end(run.run_id)
             assert await indexed(world) == after, (point, counted.calls[point])
             assert await world.snapshot() == live, (point, counted.calls[point])
             await check_findable(world, (point, counted.calls[point]))
 
 
-async def test_a_worker_that_is_overtaken_leaves_the_index_as_it_should_be(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_worker_that_is_overtaken_leaves_the_index_as_it_should_be(world: MaintenanceFixture) -> None:
     go_back, counted = world.keep(), Faults()
     run = world.plan_run()
-    await world.service(counted.backend(world.backend), counted.ledger(world.ledger)).run(run.run_id)
+    await world.watched(counted).run(run.run_id)
     after = await indexed(world)
 
     for undone in (False, True):
@@ -106,13 +104,13 @@ async def test_a_worker_that_is_overtaken_leaves_the_index_as_it_should_be(
             run = world.plan_run()
 
             async def another_takes_over(run_id: str = run.run_id, undone: bool = undone) -> None:
-                world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+                world.end_lease()
                 await world.to_the_end(run_id)
                 if undone:
                     await world.undo(run_id)
 
             stall = Faults(point, strike=another_takes_over)
-            watched = world.service(stall.backend(world.backend), stall.ledger(world.ledger), monotonic=lambda: 0.0)
+            watched = world.watched(stall, monotonic=lambda: 0.0)
             await watched.run(run.run_id)
             await check_findable(world, (point, counted.calls[point]))
             # What the sleeper still decided is an entry like any other: the agent's next run carries it out.
@@ -123,10 +121,7 @@ async def test_a_worker_that_is_overtaken_leaves_the_index_as_it_should_be(
             await check_findable(world, (point, counted.calls[point]))
 
 
-async def test_an_undo_takes_the_copies_away_and_its_undo_brings_them_back(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_an_undo_takes_the_copies_away_and_its_undo_brings_them_back(world: MaintenanceFixture) -> None:
     run = await world.maintenance_run()
     after = await indexed(world)
     undo = await world.undo(run.run_id)
@@ -180,9 +175,8 @@ async def test_a_summary_of_summaries_leads_to_the_leaves_and_an_undo_back(
 
 
 async def test_a_summary_of_the_archive_stands_for_originals_that_the_archive_has_no_more(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    world: MaintenanceFixture,
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     await world.maintenance_run()
     first = {record.entry.id for record in await world.summaries()}
     assert await world.service().expire_archive() == 0
@@ -199,25 +193,23 @@ async def test_a_summary_of_the_archive_stands_for_originals_that_the_archive_ha
     assert merged <= (await indexed(world)).keys()
 
 
-async def test_copies_go_before_their_entries_of_the_archive(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_copies_go_before_their_entries_of_the_archive(world: MaintenanceFixture) -> None:
     await world.maintenance_run()
     faults = Faults(None)
     keep_days(world, 20)
     world.clock.turn(timedelta(days=21))
-    await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).expire_archive()
+    await world.watched(faults).expire_archive()
     assert faults.calls.index("backend.unindex_archived") < faults.calls.index("archive.drop")
 
 
 async def test_what_a_summary_stood_for_cannot_be_found_once_it_is_too_old_but_for_an_undo(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    world: MaintenanceFixture,
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     await world.maintenance_run()
     before, summaries = await indexed(world), {record.entry.id for record in await world.summaries()}
     world.clock.turn(timedelta(days=900))
     counted, run = Faults(), world.plan_run()
-    await world.service(counted.backend(world.backend), counted.ledger(world.ledger)).run(run.run_id)
+    await world.watched(counted).run(run.run_id)
     assert not summaries & (await world.live()).keys()
     assert await indexed(world) == {}
     assert counted.calls.index("backend.unindex_archived") < counted.calls.index("backend.delete_where")
@@ -226,9 +218,8 @@ async def test_what_a_summary_stood_for_cannot_be_found_once_it_is_too_old_but_f
 
 
 async def test_deleting_a_summary_takes_the_copies_away_and_undoing_it_brings_them_back(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    world: MaintenanceFixture,
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     await world.maintenance_run()
     before, gone = await indexed(world), (await world.summaries())[0].entry.id
     deletion = Deletion(LedgerUrls(ledger="sqlite:///x", journal="sqlite:///x"), company=COMPANY, clock=world.clock)
@@ -240,8 +231,7 @@ async def test_deleting_a_summary_takes_the_copies_away_and_undoing_it_brings_th
     assert await indexed(world) == before
 
 
-async def test_a_restored_memory_has_no_copy(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_restored_memory_has_no_copy(world: MaintenanceFixture) -> None:
     await world.maintenance_run()
     before = await indexed(world)
     run = world.plan_run(kind="restore", scope_id=uid(1))

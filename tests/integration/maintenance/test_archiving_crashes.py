@@ -4,8 +4,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any
 
-import pytest
-from support.fault_injection import Crash, Faults, crash_points, each_kind
+from support.fault_injection import Faults, crash_points, each_kind
 from support.ledger_records import archived_by
 from support.maintenance_fixture import (
     AGENT,
@@ -19,8 +18,6 @@ from support.maintenance_fixture import (
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, RetentionConfig
 from memcore.jobs import Done, Skipped
-from memcore.ledger.attempt import LEASE_LENGTH
-from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import MemoryQuery
 
 #: Memories from this age on are archived.
@@ -45,16 +42,6 @@ async def _filled(make_maintenance_fixture: MakeMaintenanceFixture) -> Maintenan
     await world.store(memory(n, days_old=60 - 4 * n, with_vectors=n % 2 == 0) for n in range(3, 11))
     await world.store(memory(n, days_old=n - 10) for n in range(11, 14))
     return world
-
-
-def _watched(world: MaintenanceFixture, faults: Faults, **more: Any) -> MaintenanceService:
-    return world.service(faults.backend(world.backend), faults.ledger(world.ledger), **more)
-
-
-async def _crashed(world: MaintenanceFixture, run_id: str, faults: Faults) -> None:
-    with pytest.raises(Crash):
-        await _watched(world, faults).run(run_id)
-    world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
 
 
 def _out(world: MaintenanceFixture) -> Counter[str]:
@@ -86,7 +73,7 @@ async def _fault_free(
 ) -> tuple[list[str], Any, set[tuple[str, object]]]:
     world, faults = await _filled(make_maintenance_fixture), Faults()
     run = world.plan_run()
-    assert isinstance(await _watched(world, faults).run(run.run_id), Done)
+    assert isinstance(await world.watched(faults).run(run.run_id), Done)
     index = _index(world, run.run_id)
     assert len(index) >= 2, "the scenario archives too little to mean anything"
     assert len(index) < sum(journal_entry["removed"] for journal_entry in _moves(world, run.run_id)), (
@@ -109,7 +96,7 @@ async def test_a_crash_at_any_call_of_a_run_archives_exactly_what_it_deletes(
     for point in crash_points(calls):
         go_back()
         run = world.plan_run()
-        await _crashed(world, run.run_id, Faults(point))
+        await world.crash(run.run_id, Faults(point))
         await _check_kept(world, (point, calls[point]))
 
         assert isinstance(await world.to_the_end(run.run_id), Done)
@@ -135,11 +122,11 @@ async def test_a_worker_that_is_overtaken_archives_nothing_twice(
         run = world.plan_run()
 
         async def another_takes_over(run_id: str = run.run_id) -> None:
-            world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+            world.end_lease()
             await world.to_the_end(run_id)
 
         stall = Faults(point, strike=another_takes_over)
-        await _watched(world, stall, monotonic=lambda: 0.0).run(run.run_id)
+        await world.watched(stall, monotonic=lambda: 0.0).run(run.run_id)
         await _check_kept(world, (point, calls[point]))
         # What the sleeper still wrote down is a decision; the agent's next run carries it out.
         await world.maintenance_run()
@@ -160,14 +147,14 @@ async def test_a_crash_at_any_call_of_a_restore_restores_all_the_same(
     go_back = world.keep()
     counted = Faults()
     run = world.plan_run(kind="restore", scope_id=eviction_candidate)
-    assert isinstance(await _watched(world, counted).run(run.run_id), Done)
+    assert isinstance(await world.watched(counted).run(run.run_id), Done)
     after, out = await world.snapshot(), _out(world)
     assert len(counted.calls) >= 12, "the scenario has become too small to mean anything"
 
     for point in crash_points(counted.calls):
         go_back()
         run = world.plan_run(kind="restore", scope_id=eviction_candidate)
-        await _crashed(world, run.run_id, Faults(point))
+        await world.crash(run.run_id, Faults(point))
         outcome = await world.to_the_end(run.run_id)
         assert isinstance(outcome, Done), (point, counted.calls[point], outcome)
         assert outcome.facts == {"restored": 1}
@@ -177,7 +164,7 @@ async def test_a_crash_at_any_call_of_a_restore_restores_all_the_same(
 
     go_back()
     run = world.plan_run(kind="restore", scope_id=eviction_candidate)
-    await _crashed(world, run.run_id, Faults(len(counted.calls) - 1, is_after=True))
+    await world.crash(run.run_id, Faults(len(counted.calls) - 1, is_after=True))
     assert isinstance(await world.to_the_end(run.run_id), Skipped)
     assert await world.snapshot() == after
 
@@ -189,7 +176,7 @@ async def test_a_restore_that_is_overtaken_harms_nothing(make_maintenance_fixtur
     go_back = world.keep()
     counted = Faults()
     run = world.plan_run(kind="restore", scope_id=eviction_candidate)
-    await _watched(world, counted).run(run.run_id)
+    await world.watched(counted).run(run.run_id)
     after = await world.snapshot()
 
     for point in each_kind(counted.calls, range(2, len(counted.calls))):
@@ -197,11 +184,11 @@ async def test_a_restore_that_is_overtaken_harms_nothing(make_maintenance_fixtur
         run = world.plan_run(kind="restore", scope_id=eviction_candidate)
 
         async def another_takes_over(run_id: str = run.run_id) -> None:
-            world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+            world.end_lease()
             await world.to_the_end(run_id)
 
         stall = Faults(point, strike=another_takes_over)
-        outcome = await _watched(world, stall, monotonic=lambda: 0.0).run(run.run_id)
+        outcome = await world.watched(stall, monotonic=lambda: 0.0).run(run.run_id)
         assert not isinstance(outcome, Done), (point, counted.calls[point])
         assert await world.snapshot() == after, (point, counted.calls[point])
         for journal_entry in world.ledger.journal.open_of(COMPANY, AGENT):

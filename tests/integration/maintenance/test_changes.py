@@ -390,14 +390,14 @@ async def test_an_undo_that_crashes_anywhere_ends_with_what_there_was(
     go_back, target = world.keep(), the_run(world).run_id
     counting = Faults()
     run = world.plan_run(undo_of=target)
-    await world.service(counting.backend(world.backend), counting.ledger(world.ledger)).run(run.run_id)
+    await world.watched(counting).run(run.run_id)
     assert (await entry(world)).superseded_by is None
     for point in crash_points(counting.calls):
         go_back()
         faults = Faults(point)
         run = world.plan_run(undo_of=target)
         with pytest.raises(Crash):
-            await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
+            await world.watched(faults).run(run.run_id)
         world.clock.turn(LEASE_LENGTH)
         await world.to_the_end(run.run_id)
         reported = faults.calls[point]

@@ -68,6 +68,11 @@ def made(
     return world
 
 
+@pytest.fixture
+def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return made(make_maintenance_fixture)
+
+
 @pytest.mark.parametrize("level", MemoryLevel)
 async def test_a_run_with_nothing_due_looks_at_no_memory_and_asks_the_same_of_few_and_many(
     make_maintenance_fixture: MakeMaintenanceFixture, level: MemoryLevel
@@ -87,10 +92,7 @@ async def test_a_run_with_nothing_due_looks_at_no_memory_and_asks_the_same_of_fe
 
 
 @pytest.mark.parametrize("pruning", ["ttl", "pareto", "hybrid"])
-async def test_lessons_that_all_stay_are_counted_and_not_looked_at(
-    make_maintenance_fixture: MakeMaintenanceFixture, pruning: str
-) -> None:
-    world = made(make_maintenance_fixture)
+async def test_lessons_that_all_stay_are_counted_and_not_looked_at(world: MaintenanceFixture, pruning: str) -> None:
     world.pruning = PruningConfig.model_validate({"type": pruning, "max_entries": 300})
     await world.store(lesson_memory(n, days_old=n / 5) for n in range(300))
     await world.store(memory(n, days_old=80, category=MemoryCategory.PROCEDURAL, tags=["core"]) for n in range(99))
@@ -116,10 +118,7 @@ async def test_of_many_lessons_those_that_are_too_old_are_all_that_a_run_is_show
     assert store.shown == 3 * 4
 
 
-async def test_a_run_over_a_few_expired_memories_is_shown_these_alone(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = made(make_maintenance_fixture)
+async def test_a_run_over_a_few_expired_memories_is_shown_these_alone(world: MaintenanceFixture) -> None:
     await world.store(fresh(range(600)))
     await world.store(memory(n, days_old=2, expires_in_days=-1) for n in range(1_000, 1_006))
     store = Store(world)
@@ -161,10 +160,7 @@ async def test_old_memories_of_open_sessions_are_not_looked_at_run_after_run(
     assert CHECKS.isdisjoint(store.calls), store.calls
 
 
-async def test_summaries_of_one_category_share_a_round_trip_to_the_store(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = made(make_maintenance_fixture)
+async def test_summaries_of_one_category_share_a_round_trip_to_the_store(world: MaintenanceFixture) -> None:
     await world.store(memory(n, days_old=60 - n / 100) for n in range(251))
     store = Store(world)
 

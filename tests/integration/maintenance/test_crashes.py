@@ -1,19 +1,15 @@
 """A crash at every single call of a run and of an undo, and a worker that is overtaken at any of them."""
 
 from collections import Counter
-from datetime import timedelta
-from typing import Any
 
 import pytest
-from support.fault_injection import Crash, Faults, crash_points, each_kind
+from support.fault_injection import Faults, crash_points, each_kind
 from support.maintenance_fixture import AGENT, CONDENSE, MaintenanceFixture, MakeMaintenanceFixture, memory
 from support.thorough import sized
 
 from memcore.config.maintenance import ConsolidationConfig, RetentionConfig
 from memcore.jobs import Done, Skipped
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.work_items import WorkState
-from memcore.maintenance.service import MaintenanceService
 from memcore.records import Where
 
 POLICY = ConsolidationConfig(
@@ -42,7 +38,7 @@ class FaultFreeRun:
         world, seen = await _filled(make_maintenance_fixture), cls()
         seen.before = await world.snapshot()
         run = world.plan_run()
-        await _watched(world, seen.maintenance_run).run(run.run_id)
+        await world.watched(seen.maintenance_run).run(run.run_id)
         assert world.run(run.run_id).counts == {
             "planned": 8,
             "ended": 0,
@@ -54,7 +50,7 @@ class FaultFreeRun:
             "enforced": 2,
         }
         seen.after = await world.snapshot()
-        await _watched(world, seen.undo).run(world.plan_run(undo_of=run.run_id).run_id)
+        await world.watched(seen.undo).run(world.plan_run(undo_of=run.run_id).run_id)
         assert await world.snapshot() == seen.before
         assert len(seen.maintenance_run.calls) >= 90, "the scenario has become too small to mean anything"
         assert len(seen.undo.calls) >= 60, "the scenario has become too small to mean anything"
@@ -68,16 +64,6 @@ async def _filled(make_maintenance_fixture: MakeMaintenanceFixture) -> Maintenan
     await world.store(memory(n, days_old=60 - n, with_vectors=n % 2 == 0) for n in range(4, 11))
     await world.store(memory(n, days_old=n - 10) for n in range(11, 14))
     return world
-
-
-def _watched(world: MaintenanceFixture, faults: Faults, **more: Any) -> MaintenanceService:
-    return world.service(faults.backend(world.backend), faults.ledger(world.ledger), **more)
-
-
-async def _crashed(world: MaintenanceFixture, run_id: str, faults: Faults) -> None:
-    with pytest.raises(Crash):
-        await _watched(world, faults).run(run_id)
-    world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
 
 
 async def _check_summaries(world: MaintenanceFixture) -> None:
@@ -98,7 +84,7 @@ async def test_a_crash_at_any_call_of_a_run_loses_nothing_and_changes_nothing(
     for point in crash_points(calls):
         go_back()
         run = world.plan_run()
-        await _crashed(world, run.run_id, Faults(point))
+        await world.crash(run.run_id, Faults(point))
 
         outcome = await world.to_the_end(run.run_id)
 
@@ -116,7 +102,7 @@ async def test_a_crash_after_the_last_call_leaves_a_finished_run(
     seen = await FaultFreeRun.of(make_maintenance_fixture)
     world = await _filled(make_maintenance_fixture)
     run = world.plan_run()
-    await _crashed(world, run.run_id, Faults(len(seen.maintenance_run.calls) - 1, is_after=True))
+    await world.crash(run.run_id, Faults(len(seen.maintenance_run.calls) - 1, is_after=True))
 
     assert isinstance(await world.to_the_end(run.run_id), Skipped)
     assert world.run(run.run_id).state is WorkState.DONE
@@ -132,12 +118,12 @@ async def test_two_crashes_in_a_row_are_as_harmless_as_one(make_maintenance_fixt
     for point in range(3, len(calls), sized(20, thorough=3)):
         go_back()
         run = world.plan_run()
-        await _crashed(world, run.run_id, Faults(point))
+        await world.crash(run.run_id, Faults(point))
         go_on = world.keep()
         rest = Faults()
-        await _watched(world, rest).run(run.run_id)
+        await world.watched(rest).run(run.run_id)
         go_on()
-        await _crashed(world, run.run_id, Faults(1 + point * 7 % (len(rest.calls) - 1)))
+        await world.crash(run.run_id, Faults(1 + point * 7 % (len(rest.calls) - 1)))
 
         await world.to_the_end(run.run_id)
 
@@ -158,7 +144,7 @@ async def test_a_crash_at_any_call_of_an_undo_restores_everything_all_the_same(
     for point in crash_points(calls):
         go_back()
         run = world.plan_run(undo_of=maintenance_run.run_id)
-        await _crashed(world, run.run_id, Faults(point))
+        await world.crash(run.run_id, Faults(point))
 
         outcome = await world.to_the_end(run.run_id)
 
@@ -182,12 +168,12 @@ async def test_a_worker_that_is_overtaken_at_any_call_harms_nothing(
         run = world.plan_run()
 
         async def another_takes_over(run_id: str = run.run_id) -> None:
-            world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+            world.end_lease()
             await world.to_the_end(run_id)
 
         stall = Faults(point, strike=another_takes_over)
         # A stopped steady clock is the worst case: the sleeper does not even know that it slept.
-        outcome = await _watched(world, stall, monotonic=lambda: 0.0).run(run.run_id)
+        outcome = await world.watched(stall, monotonic=lambda: 0.0).run(run.run_id)
 
         assert len(stall.calls) > point, "the stall never came"
         assert not isinstance(outcome, Done), (point, calls[point])
@@ -203,7 +189,7 @@ async def test_an_old_token_deletes_nothing(make_maintenance_fixture: MakeMainte
     calls = (await FaultFreeRun.of(make_maintenance_fixture)).maintenance_run.calls
     world = await _filled(make_maintenance_fixture)
     run = world.plan_run()
-    await _crashed(world, run.run_id, Faults(calls.index("backend.delete_where")))
+    await world.crash(run.run_id, Faults(calls.index("backend.delete_where")))
     (old,) = set(world.backend._marks.values())
     assert await world.backend.count_where(Where(agent_id=AGENT, token=old)) > 0
 

@@ -4,6 +4,7 @@ import random
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from support.fault_injection import Crash
 from support.maintenance_fixture import (
     AGENT,
@@ -37,8 +38,12 @@ async def only(world: MaintenanceFixture) -> MemoryRecord:
     return record
 
 
-async def test_copies_become_one_with_all_that_was_known(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = made(make_maintenance_fixture)
+@pytest.fixture
+def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return made(make_maintenance_fixture)
+
+
+async def test_copies_become_one_with_all_that_was_known(world: MaintenanceFixture) -> None:
     await world.store(
         [
             memory(1, content=FACT, days_old=30, category=SOCIAL, tags=["food"], confidence=0.9,
@@ -74,10 +79,7 @@ async def test_copies_become_one_with_all_that_was_known(make_maintenance_fixtur
     assert await world.snapshot() == {key: comparable(each) for key, each in world.originals.items()}
 
 
-async def test_a_second_run_changes_nothing_and_a_later_copy_joins(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = made(make_maintenance_fixture)
+async def test_a_second_run_changes_nothing_and_a_later_copy_joins(world: MaintenanceFixture) -> None:
     await world.store(memory(n, content=FACT, days_old=20 - n, category=SEMANTIC) for n in range(1, 4))
     await world.store(memory(10 + n, content=f"Room {n} is painted", category=SEMANTIC) for n in range(5))
     await world.maintenance_run()
@@ -97,8 +99,7 @@ async def test_a_second_run_changes_nothing_and_a_later_copy_joins(
     await world.check_balance()
 
 
-async def test_what_cannot_stand_for_each_other_stays(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = made(make_maintenance_fixture)
+async def test_what_cannot_stand_for_each_other_stays(world: MaintenanceFixture) -> None:
     many = [f"tag {n}" for n in range(MAX_TAGS)]
     await world.store(
         [
@@ -124,19 +125,13 @@ async def test_what_cannot_stand_for_each_other_stays(make_maintenance_fixture: 
     assert await world.snapshot() == before
 
 
-async def test_copies_that_expire_together_are_one_and_expire_then(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = made(make_maintenance_fixture)
+async def test_copies_that_expire_together_are_one_and_expire_then(world: MaintenanceFixture) -> None:
     await world.store(memory(n, content=FACT, category=SEMANTIC, expires_in_days=5) for n in (1, 2))
     await world.maintenance_run()
     assert (await only(world)).entry.expires_at == world.originals[uid(1)].entry.expires_at
 
 
-async def test_when_the_fullest_is_pinned_meanwhile_the_others_are_judged_anew(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = made(make_maintenance_fixture)
+async def test_when_the_fullest_is_pinned_meanwhile_the_others_are_judged_anew(world: MaintenanceFixture) -> None:
     short, other = "Paul and Ines share their car on weekends", "Paul and Ines share small car on weekends"
     full = "Paul and Ines share their small car on weekends"
     assert repeats(full, short)
@@ -173,8 +168,7 @@ async def test_a_memory_with_very_many_copies_becomes_one_in_the_end(
     await world.check_balance()
 
 
-async def test_the_history_of_a_copy_says_what_it_became(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = made(make_maintenance_fixture)
+async def test_the_history_of_a_copy_says_what_it_became(world: MaintenanceFixture) -> None:
     await world.store(memory(n, content=FACT, category=SEMANTIC) for n in (1, 2))
     await world.maintenance_run()
     one = await only(world)
@@ -198,8 +192,7 @@ async def test_the_history_of_a_copy_says_what_it_became(make_maintenance_fixtur
     assert kept.memory.text == FACT
 
 
-async def test_uses_go_with_the_fact(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = made(make_maintenance_fixture)
+async def test_uses_go_with_the_fact(world: MaintenanceFixture) -> None:
     await world.store(memory(n, content=FACT, category=SEMANTIC) for n in (1, 2, 3))
     at = world.clock.at - timedelta(days=1)
     uses = [Use(agent_id=AGENT, memory_id=uid(n), uses=n, last_used_at=at - timedelta(hours=n)) for n in (1, 2)]
@@ -212,8 +205,7 @@ async def test_uses_go_with_the_fact(make_maintenance_fixture: MakeMaintenanceFi
     assert {key: (use.uses, use.last_used_at) for key, use in counted.items()} == {one: (3, at - timedelta(hours=1))}
 
 
-async def test_a_crash_at_any_write_leaves_one_and_loses_none(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = made(make_maintenance_fixture)
+async def test_a_crash_at_any_write_leaves_one_and_loses_none(world: MaintenanceFixture) -> None:
     await world.store(memory(n, content=FACT, category=SEMANTIC, with_vectors=True) for n in (1, 2))
     go_back = world.keep()
     for name in ("claim", "store_many", "delete_where"):

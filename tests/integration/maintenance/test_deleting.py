@@ -1,5 +1,6 @@
 """What an engine deletes stays deleted, whatever runs and undos do before, meanwhile and after."""
 
+import pytest
 from support.fault_injection import Faults
 from support.maintenance_fixture import (
     AGENT,
@@ -48,10 +49,12 @@ async def planned(world: MaintenanceFixture, run: Run) -> dict[str, SkipReason]:
     return {each.memory_id: each.reason for each in plan.skipped}
 
 
-async def test_an_undo_does_not_bring_back_what_a_deleted_summary_stood_for(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(MERGING)
+@pytest.fixture
+def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return make_maintenance_fixture(MERGING)
+
+
+async def test_an_undo_does_not_bring_back_what_a_deleted_summary_stood_for(world: MaintenanceFixture) -> None:
     maintenance_run, summary = await merged(world, 1, 2, 3)
     # What the group is measured by stays beside its summary.
     assert set(await world.live()) == {summary, uid(3)}
@@ -68,10 +71,7 @@ async def test_an_undo_does_not_bring_back_what_a_deleted_summary_stood_for(
     await world.check_balance()
 
 
-async def test_once_the_deletion_is_undone_the_older_run_can_be_undone_whole(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(MERGING)
+async def test_once_the_deletion_is_undone_the_older_run_can_be_undone_whole(world: MaintenanceFixture) -> None:
     await world.store(memory(number, days_old=60 - number) for number in (1, 2, 3))
     before = await world.snapshot()
     maintenance_run = await world.maintenance_run()
@@ -91,10 +91,7 @@ async def test_once_the_deletion_is_undone_the_older_run_can_be_undone_whole(
     await world.check_balance()
 
 
-async def test_a_deleted_summary_of_summaries_takes_all_that_it_stood_for(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(MERGING)
+async def test_a_deleted_summary_of_summaries_takes_all_that_it_stood_for(world: MaintenanceFixture) -> None:
     first, lower = await merged(world, 1, 2, 3)
     # Changed by its agent, it is merged as any other memory.
     await world.backend.set_metadata_many(AGENT, [lower], MemoryMetadata(source="agent"))
@@ -109,9 +106,8 @@ async def test_a_deleted_summary_of_summaries_takes_all_that_it_stood_for(
 
 
 async def test_the_redo_of_a_run_brings_no_summary_of_a_deleted_original_and_takes_no_other(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    world: MaintenanceFixture,
 ) -> None:
-    world = make_maintenance_fixture(MERGING)
     maintenance_run, summary = await merged(world, 1, 2, 3)
     undo = await world.undo(maintenance_run.run_id)
     assert await delete(world, uid(1))
@@ -122,14 +118,11 @@ async def test_the_redo_of_a_run_brings_no_summary_of_a_deleted_original_and_tak
     await world.check_balance()
 
 
-async def test_what_is_deleted_during_a_run_lives_on_in_no_summary(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(MERGING)
+async def test_what_is_deleted_during_a_run_lives_on_in_no_summary(world: MaintenanceFixture) -> None:
     await world.store(memory(number, days_old=60 - number, content=f"secret {number}") for number in (1, 2, 3, 4))
     go_back = world.keep()
     counted = Faults()
-    await world.service(counted.backend(world.backend), counted.ledger(world.ledger)).run(world.plan_run().run_id)
+    await world.watched(counted).run(world.plan_run().run_id)
     assert len(counted.calls) >= 30, "the scenario has become too small to mean anything"
     outcomes = set[bool]()
     first, last = counted.calls.index("journal.removals"), counted.calls.index("journal.settle")
@@ -145,7 +138,7 @@ async def test_what_is_deleted_during_a_run_lives_on_in_no_summary(
                 answers.append(None)
 
         faults = Faults(point, strike=meanwhile)
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(maintenance_run.run_id)
+        await world.watched(faults).run(maintenance_run.run_id)
         assert isinstance(await world.to_the_end(maintenance_run.run_id), Done | Skipped), counted.calls[point]
         live, (answer,) = await world.live(), answers
         if answer is True:

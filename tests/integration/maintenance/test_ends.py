@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.fault_injection import Crash, Faults, crash_points
+from support.fault_injection import Faults, crash_points
 from support.maintenance_fixture import AGENT, COMPANY, START, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 from support.thorough import examples
 
@@ -16,7 +16,6 @@ from memcore.config.maintenance import ConsolidationConfig, RetentionConfig, Ret
 from memcore.config.memory import MemoryOptionsConfig
 from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.agents import AgentSpec
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.runs import EndKind
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.rules import EndedScopes, Timeouts
@@ -62,6 +61,11 @@ def everything() -> Iterable[MemoryRecord]:
 
 
 #: The facts are 1 to 5, the working memories 6 to 10: in none, session x, project x, task x, session and project y.
+@pytest.fixture
+def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return make_maintenance_fixture(HELD_BY_GUARD)
+
+
 @pytest.mark.parametrize(
     ("level", "kind", "gone"),
     [
@@ -78,9 +82,8 @@ def everything() -> Iterable[MemoryRecord]:
     ],
 )
 async def test_an_end_takes_what_was_to_live_no_longer_and_an_undo_brings_it_back(
-    make_maintenance_fixture: MakeMaintenanceFixture, level: MemoryLevel, kind: EndKind, gone: set[int]
+    world: MaintenanceFixture, level: MemoryLevel, kind: EndKind, gone: set[int]
 ) -> None:
-    world = make_maintenance_fixture(HELD_BY_GUARD)
     world.level = level
     await world.store(everything())
     before = await world.snapshot()
@@ -133,9 +136,8 @@ async def test_what_was_made_after_the_end_was_asked_for_stays(world: Maintenanc
 
 @pytest.mark.parametrize("level", [MemoryLevel.SESSION, MemoryLevel.PROJECT])
 async def test_a_store_that_came_after_the_end_had_run_goes_with_the_next_run(
-    make_maintenance_fixture: MakeMaintenanceFixture, level: MemoryLevel
+    world: MaintenanceFixture, level: MemoryLevel
 ) -> None:
-    world = make_maintenance_fixture(HELD_BY_GUARD)
     world.level = level
     await world.store([made_in(1, session="s", project="s")])
     await world.end("end_session" if level is MemoryLevel.SESSION else "end_project", "s")
@@ -162,10 +164,7 @@ async def test_what_an_undone_end_brought_back_stays_after_its_hold_has_ended(wo
     assert await numbers(world) == {1}
 
 
-async def test_a_silent_session_is_over_and_a_session_that_goes_on_is_not(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(HELD_BY_GUARD)
+async def test_a_silent_session_is_over_and_a_session_that_goes_on_is_not(world: MaintenanceFixture) -> None:
     world.level = MemoryLevel.SESSION
     world.timeouts = Timeouts(session=timedelta(hours=24))
     await world.store(made_in(n, session="silent", hours_old=25 + n) for n in range(1, 5))
@@ -204,10 +203,7 @@ async def test_a_project_rests_for_ever_unless_somebody_sets_a_limit(world: Main
     assert await numbers(world) == set()
 
 
-async def test_working_memories_are_over_after_a_day_and_no_guard_holds_that(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(HELD_BY_GUARD)
+async def test_working_memories_are_over_after_a_day_and_no_guard_holds_that(world: MaintenanceFixture) -> None:
     world.timeouts = Timeouts.of(MemoryOptionsConfig())
     working = MemoryCategory.WORKING
     await world.store([made_in(1, category=working, hours_old=25), made_in(2, category=working, hours_old=23)])
@@ -272,7 +268,7 @@ async def test_a_crash_at_any_call_of_an_end_loses_nothing_and_ends_all_the_same
     go_back = world.keep()
     seen = Faults()
     run = world.plan_run(kind="end_session", scope_id="s")
-    await world.service(seen.backend(world.backend), seen.ledger(world.ledger)).run(run.run_id)
+    await world.watched(seen).run(run.run_id)
     after = await world.snapshot()
     assert len(after) == 3
     assert len(seen.calls) >= 15, "the scenario has become too small to mean anything"
@@ -281,9 +277,7 @@ async def test_a_crash_at_any_call_of_an_end_loses_nothing_and_ends_all_the_same
         go_back()
         run = world.plan_run(kind="end_session", scope_id="s")
         faults = Faults(point)
-        with pytest.raises(Crash):
-            await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
-        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+        await world.crash(run.run_id, faults)
 
         outcome = await world.to_the_end(run.run_id)
 

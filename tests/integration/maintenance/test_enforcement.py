@@ -26,10 +26,12 @@ async def left(world: MaintenanceFixture) -> set[str]:
     return set(await world.live())
 
 
-async def test_what_is_used_stays_and_what_a_newer_memory_repeats_goes(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(FULL)
+@pytest.fixture
+def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return make_maintenance_fixture(FULL)
+
+
+async def test_what_is_used_stays_and_what_a_newer_memory_repeats_goes(world: MaintenanceFixture) -> None:
     await world.store(
         [
             memory(1, days_old=300),
@@ -51,10 +53,7 @@ async def test_what_is_used_stays_and_what_a_newer_memory_repeats_goes(
     await world.check_balance()
 
 
-async def test_of_memories_of_one_age_those_that_say_least_go(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(FULL)
+async def test_of_memories_of_one_age_those_that_say_least_go(world: MaintenanceFixture) -> None:
     said = [
         "Thanks, that sounds great, talk to you soon",
         "Ines is allergic to hazelnuts",
@@ -118,8 +117,7 @@ async def test_with_little_excess_only_copies_go(make_maintenance_fixture: MakeM
     assert set(live) == set(texts)
 
 
-async def test_uses_by_another_agent_say_nothing(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = make_maintenance_fixture(FULL)
+async def test_uses_by_another_agent_say_nothing(world: MaintenanceFixture) -> None:
     await world.store(memory(n, days_old=400 - 10 * n) for n in range(1, 5))
     use = Use(agent_id="bob", memory_id=uid(1), uses=50, last_used_at=world.clock.at)
     world.ledger.uses.count(COMPANY, ids.new_id(), [use])
@@ -129,10 +127,7 @@ async def test_uses_by_another_agent_say_nothing(make_maintenance_fixture: MakeM
     assert await left(world) == {uid(2), uid(3), uid(4)}
 
 
-async def test_a_companys_own_rule_decides_and_protection_comes_before_it(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(FULL)
+async def test_a_companys_own_rule_decides_and_protection_comes_before_it(world: MaintenanceFixture) -> None:
     await world.store([memory(1, tags=["pinned"]), memory(2), memory(3), memory(4), memory(5, tags=["core"])])
 
     def newest_number_first(candidate: Candidate, now: datetime) -> float:
@@ -163,9 +158,8 @@ def gives_nothing(candidate: Candidate, now: datetime) -> float:
     ],
 )
 async def test_a_rule_that_fails_ends_the_run_after_retention_and_before_all_else(
-    make_maintenance_fixture: MakeMaintenanceFixture, rule: object, word: str
+    world: MaintenanceFixture, rule: object, word: str
 ) -> None:
-    world = make_maintenance_fixture(FULL)
     # One that has expired, too: retention does not wait for the rule.
     await world.store([*(memory(n) for n in range(6)), memory(9, days_old=2, expires_in_days=-1)])
 

@@ -1,12 +1,12 @@
 """The failure table of synthesis, row by row: a run, the provider, and a server of its own process that fails."""
 
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
 import pytest
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
-from support.stub_llm_process import StubLLM, stub_llm
+from support.stub_llm_process import StubLLM
 
 from examples.stub_llm.fault import Fault, Scripted
 from memcore.config.llm import BudgetsConfig
@@ -32,18 +32,6 @@ Connect = Callable[..., None]
 
 async def _at_once(_seconds: float) -> None:
     """Wait for nothing between two attempts."""
-
-
-@pytest.fixture(scope="module")
-def stub_process() -> Iterator[StubLLM]:
-    with stub_llm() as running:
-        yield running
-
-
-@pytest.fixture
-def stub(stub_process: StubLLM) -> StubLLM:
-    stub_process.forget()
-    return stub_process
 
 
 @pytest.fixture
@@ -115,6 +103,11 @@ PASSING = {
 }
 
 
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return await filled(make_maintenance_fixture)
+
+
 @pytest.mark.parametrize("row", PASSING)
 async def test_passing_trouble_is_retried_then_the_beginnings_stand_in_and_the_originals_go_to_the_journal(
     make_maintenance_fixture: MakeMaintenanceFixture,
@@ -160,9 +153,8 @@ async def test_passing_trouble_is_retried_then_the_beginnings_stand_in_and_the_o
 
 
 async def test_a_long_reasoning_before_an_answer_makes_it_no_long_answer(
-    make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect
+    world: MaintenanceFixture, stub: StubLLM, connect: Connect
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     connect(world)
     said = (
         f"The harbour crane was painted on Monday, {CANARY} 1; Ada asked for the night shift, {CANARY} 2. "
@@ -177,10 +169,7 @@ async def test_a_long_reasoning_before_an_answer_makes_it_no_long_answer(
     assert summary.entry.content == said
 
 
-async def test_a_refused_connection_counts_as_passing(
-    make_maintenance_fixture: MakeMaintenanceFixture, connect: Connect
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_refused_connection_counts_as_passing(world: MaintenanceFixture, connect: Connect) -> None:
     connect(world, url=f"http://127.0.0.1:{free_port()}/v1")
 
     outcome, _ = await maintenance_run(world)
@@ -192,9 +181,8 @@ async def test_a_refused_connection_counts_as_passing(
 
 
 async def test_trouble_that_passes_in_time_leaves_a_true_summary(
-    make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect
+    world: MaintenanceFixture, stub: StubLLM, connect: Connect
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     connect(world)
     stub.order(Scripted(fault=Fault.STATUS, status=503), Fault.DROP, Fault.MALFORMED)
 
@@ -207,13 +195,8 @@ async def test_trouble_that_passes_in_time_leaves_a_true_summary(
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 async def test_a_refusal_stores_nothing_removes_nothing_and_is_not_retried(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-    stub: StubLLM,
-    connect: Connect,
-    caplog: pytest.LogCaptureFixture,
-    status: int,
+    world: MaintenanceFixture, stub: StubLLM, connect: Connect, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     before = await world.snapshot()
     connect(world)
     stub.order(Scripted(fault=Fault.STATUS, status=status, times=None))
@@ -231,9 +214,8 @@ async def test_a_refusal_stores_nothing_removes_nothing_and_is_not_retried(
 
 
 async def test_an_answer_that_was_lost_on_its_way_is_not_paid_twice(
-    make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect
+    world: MaintenanceFixture, stub: StubLLM, connect: Connect
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     connect(world)
     stub.order(Fault.LOSE)
 
@@ -245,9 +227,8 @@ async def test_an_answer_that_was_lost_on_its_way_is_not_paid_twice(
 
 
 async def test_a_budget_of_0_asks_nothing_removes_nothing_and_waits_for_tomorrow(
-    make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect
+    world: MaintenanceFixture, stub: StubLLM, connect: Connect
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     before = await world.snapshot()
     connect(world, budgets=BudgetsConfig(tokens_per_agent_per_day=0))
     run = world.plan_run()
@@ -277,9 +258,8 @@ ATTACKS = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_what_an_obedient_model_says_is_not_kept_and_changes_nothing(
-    make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect, attack: str
+    world: MaintenanceFixture, stub: StubLLM, connect: Connect, attack: str
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     await world.store([memory(4, days_old=30, content=ATTACKS[attack], tags=["note"])])
     bystander = memory(5, days_old=300, agent_id="bob")
     await world.backend.store_many([bystander])
@@ -307,9 +287,8 @@ async def test_what_an_obedient_model_says_is_not_kept_and_changes_nothing(
 
 
 async def test_what_a_model_said_for_an_attack_is_shown_to_no_model_again(
-    make_maintenance_fixture: MakeMaintenanceFixture, stub: StubLLM, connect: Connect
+    world: MaintenanceFixture, stub: StubLLM, connect: Connect
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     await world.store([memory(4, days_old=30, content=ATTACKS["closes the fence"])])
     connect(world)
     stub.order(obedient=True)

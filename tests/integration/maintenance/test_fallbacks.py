@@ -24,7 +24,6 @@ from memcore.config.maintenance import ConsolidationApply, ConsolidationConfig, 
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import RetryExhaustedError
 from memcore.jobs import Done, Skipped, Use
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.runs import Run
 from memcore.ledger.work_items import WorkState
@@ -56,9 +55,13 @@ class Model(FakeSummarizer):
         return await super().ask(request, by=by, key=key)
 
 
+#: An agent whose groups fell back, its model, and the run that did it.
+Fallen = tuple[MaintenanceFixture, Model, Run]
+
+
 async def fell_back(
     make_maintenance_fixture: MakeMaintenanceFixture, policy: ConsolidationConfig = LLM, **more: Any
-) -> tuple[MaintenanceFixture, Model, Run]:
+) -> Fallen:
     """An agent whose two groups fell back a day ago, and the run that did it."""
     model = Model()
     world = with_model(make_maintenance_fixture, model, policy)
@@ -100,6 +103,11 @@ async def check_written(world: MaintenanceFixture, label: object = None) -> list
     assert copies == {source: each.entry.id for each in summaries for source in each.lineage.summary_of}, label
     await world.check_balance()
     return summaries
+
+
+@pytest.fixture
+async def fallen(make_maintenance_fixture: MakeMaintenanceFixture) -> Fallen:
+    return await fell_back(make_maintenance_fixture)
 
 
 @pytest.mark.parametrize("policy", [LLM, DUAL], ids=["llm", "dual_mode"])
@@ -146,10 +154,8 @@ async def test_the_next_run_writes_them_again_and_an_undo_brings_them_back(
     await world.check_balance()
 
 
-async def test_the_archive_is_enough_when_the_journal_holds_nothing_any_more(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world, model, _ = await fell_back(make_maintenance_fixture)
+async def test_the_archive_is_enough_when_the_journal_holds_nothing_any_more(fallen: Fallen) -> None:
+    world, model, _ = fallen
     world.clock.turn(8 * DAY)
     assert world.ledger.journal.expire(COMPANY, before=world.clock()) == 2
     model.is_away = False
@@ -157,10 +163,8 @@ async def test_the_archive_is_enough_when_the_journal_holds_nothing_any_more(
     assert all(map(is_written, await world.summaries()))
 
 
-async def test_an_undo_of_the_older_run_brings_back_nothing_that_stands_in_the_new_text(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world, model, first = await fell_back(make_maintenance_fixture)
+async def test_an_undo_of_the_older_run_brings_back_nothing_that_stands_in_the_new_text(fallen: Fallen) -> None:
+    world, model, first = fallen
     originals = {uid(n) for n in range(1, 8)}
     model.is_away = False
     second = await world.maintenance_run()
@@ -193,10 +197,8 @@ async def test_a_model_that_is_still_away_changes_nothing_and_makes_no_second_fa
     await world.check_balance()
 
 
-async def test_a_run_waits_for_the_model_as_for_new_memories_and_asks_it_again(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world, model, _ = await fell_back(make_maintenance_fixture)
+async def test_a_run_waits_for_the_model_as_for_new_memories_and_asks_it_again(fallen: Fallen) -> None:
+    world, model, _ = fallen
     world.patience = timedelta(hours=24)
     before = await world.snapshot()
     run = world.plan_run()
@@ -212,10 +214,8 @@ async def test_a_run_waits_for_the_model_as_for_new_memories_and_asks_it_again(
     await check_written(world)
 
 
-async def test_a_bad_answer_keeps_the_fallback_and_is_asked_for_once_a_run(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world, model, _ = await fell_back(make_maintenance_fixture)
+async def test_a_bad_answer_keeps_the_fallback_and_is_asked_for_once_a_run(fallen: Fallen) -> None:
+    world, model, _ = fallen
     before = await world.snapshot()
     model.is_away, asked = False, len(model.asked)
     model.script = [said("")] * 2
@@ -278,10 +278,8 @@ OTHERS: dict[str, Callable[[MaintenanceFixture, MemoryRecord], Any]] = {
 
 
 @pytest.mark.parametrize("change", OTHERS)
-async def test_one_that_is_no_longer_what_the_strategy_made_is_left_alone(
-    make_maintenance_fixture: MakeMaintenanceFixture, change: str
-) -> None:
-    world, model, _ = await fell_back(make_maintenance_fixture)
+async def test_one_that_is_no_longer_what_the_strategy_made_is_left_alone(fallen: Fallen, change: str) -> None:
+    world, model, _ = fallen
     for stub in await world.summaries():
         await OTHERS[change](world, stub)
     before, asked = await world.snapshot(), len(model.asked)
@@ -294,10 +292,8 @@ async def test_one_that_is_no_longer_what_the_strategy_made_is_left_alone(
     assert "postponed" not in run.counts, "it is no group"
 
 
-async def test_one_that_is_changed_while_the_model_writes_is_left_alone(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world, model, _ = await fell_back(make_maintenance_fixture)
+async def test_one_that_is_changed_while_the_model_writes_is_left_alone(fallen: Fallen) -> None:
+    world, model, _ = fallen
     model.is_away = False
     run = world.plan_run()
     await world.service().run(run.run_id)
@@ -319,8 +315,8 @@ async def test_one_that_is_changed_while_the_model_writes_is_left_alone(
     assert await world.snapshot() == before
 
 
-async def test_another_strategy_leaves_them_alone(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world, model, _ = await fell_back(make_maintenance_fixture)
+async def test_another_strategy_leaves_them_alone(fallen: Fallen) -> None:
+    world, model, _ = fallen
     before = await world.snapshot()
     model.is_away = False
     for policy in (DUAL, LLM.model_copy(update={"strategy": "condense"})):
@@ -329,10 +325,8 @@ async def test_another_strategy_leaves_them_alone(make_maintenance_fixture: Make
     assert await world.snapshot() == before
 
 
-async def test_shorter_prompts_than_before_keep_the_fallback_and_fail_no_run(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world, model, _ = await fell_back(make_maintenance_fixture)
+async def test_shorter_prompts_than_before_keep_the_fallback_and_fail_no_run(fallen: Fallen) -> None:
+    world, model, _ = fallen
     before = await world.snapshot()
     model.is_away = False
     world.policy = ConsolidationConfig.model_validate(
@@ -345,10 +339,8 @@ async def test_shorter_prompts_than_before_keep_the_fallback_and_fail_no_run(
     assert await world.snapshot() == before
 
 
-async def test_a_person_sees_the_new_text_beside_the_old_one_and_adopts_it(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world, model, _ = await fell_back(make_maintenance_fixture)
+async def test_a_person_sees_the_new_text_beside_the_old_one_and_adopts_it(fallen: Fallen) -> None:
+    world, model, _ = fallen
     before = await world.snapshot()
     stubs = sorted(await world.summaries(), key=lambda each: each.entry.created_at)
     model.is_away = False
@@ -407,10 +399,8 @@ async def test_the_gate_judges_the_new_text_beside_the_originals(
 
 
 @pytest.mark.slow(because="dozens of crashes, each with the run that follows and its undo")
-async def test_a_crash_at_any_call_loses_nothing_and_doubles_nothing(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world, model, _ = await fell_back(make_maintenance_fixture)
+async def test_a_crash_at_any_call_loses_nothing_and_doubles_nothing(fallen: Fallen) -> None:
+    world, model, _ = fallen
     model.is_away = False
     before = await world.snapshot()
     go_back = world.keep()
@@ -437,7 +427,7 @@ async def test_a_crash_at_any_call_loses_nothing_and_doubles_nothing(
             live = await world.live()
             assert set(copies) == {uid(n) for n in range(1, 7)}, label
             assert set(copies.values()) <= set(live), label
-            world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+            world.end_lease()
             assert isinstance(await world.to_the_end(run.run_id), Done), label
             await check_written(world, label)
             assert await world.snapshot() == after, label
@@ -445,10 +435,8 @@ async def test_a_crash_at_any_call_loses_nothing_and_doubles_nothing(
             assert await world.snapshot() == before, label
 
 
-async def test_the_texts_behind_go_with_the_new_one_when_its_rule_removes_it(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world, model, _ = await fell_back(make_maintenance_fixture)
+async def test_the_texts_behind_go_with_the_new_one_when_its_rule_removes_it(fallen: Fallen) -> None:
+    world, model, _ = fallen
     model.is_away = False
     await world.maintenance_run()
     world.clock.turn(110 * DAY)
@@ -461,10 +449,8 @@ async def test_the_texts_behind_go_with_the_new_one_when_its_rule_removes_it(
     assert world.ledger.archive.count(COMPANY, AGENT) == 0
 
 
-async def test_the_ledger_says_how_many_questions_have_no_answer_and_since_when(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world, model, run = await fell_back(make_maintenance_fixture)
+async def test_the_ledger_says_how_many_questions_have_no_answer_and_since_when(fallen: Fallen) -> None:
+    world, model, run = fallen
     world.clock.turn(DAY)
     await world.maintenance_run()
 

@@ -3,12 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from support.fault_injection import Crash, Faults, crash_points
+from support.fault_injection import Faults, crash_points
 from support.maintenance_fixture import AGENT, COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
 from memcore.jobs import Done
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.runs import NewRun, Run
 from memcore.ledger.work_items import WorkState
 
@@ -46,10 +45,12 @@ def removed(run: Run) -> int:
     return run.counts["consolidated"] + run.counts["enforced"]
 
 
-async def test_the_first_runs_remove_little_at_a_time_until_the_guard_would_let_them(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return await filled(make_maintenance_fixture)
+
+
+async def test_the_first_runs_remove_little_at_a_time_until_the_guard_would_let_them(world: MaintenanceFixture) -> None:
     runs: list[Run] = []
     while len(runs) < 40 and (not runs or "planned_limit" in runs[-1].counts):
         before = len(await world.live())
@@ -84,8 +85,7 @@ async def test_first_runs_wait_where_the_policy_says_so_or_nothing_would_fit(
     assert (await scheduled_run(world)).state is WorkState.HELD
 
 
-async def test_a_run_that_a_person_asked_for_is_held(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_run_that_a_person_asked_for_is_held(world: MaintenanceFixture) -> None:
     run = world.plan_run()
     await world.to_the_end(run.run_id)
     assert world.run(run.run_id).state is WorkState.HELD
@@ -93,10 +93,7 @@ async def test_a_run_that_a_person_asked_for_is_held(make_maintenance_fixture: M
     assert (await scheduled_run(world)).state is WorkState.HELD, "a person has decided about this agent"
 
 
-async def test_what_a_person_undid_is_not_done_again_little_by_little(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_what_a_person_undid_is_not_done_again_little_by_little(world: MaintenanceFixture) -> None:
     run = await scheduled_run(world)
     assert 0 < removed(run) <= 14
     await world.undo(run.run_id)
@@ -122,16 +119,12 @@ async def test_a_crash_at_any_call_lets_a_first_run_remove_no_more(
     run = planned(world)
     go_back = world.keep()
     faultless = Faults()
-    assert isinstance(
-        await world.service(faultless.backend(world.backend), faultless.ledger(world.ledger)).run(run.run_id), Done
-    )
+    assert isinstance(await world.watched(faultless).run(run.run_id), Done)
     assert removed(world.run(run.run_id)) == 14
     for point in crash_points(faultless.calls):
         go_back()
         faults = Faults(point)
-        with pytest.raises(Crash):
-            await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
-        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+        await world.crash(run.run_id, faults)
         await world.to_the_end(run.run_id)
         assert removed(world.run(run.run_id)) == 14, (point, faultless.calls[point])
         await world.check_balance()

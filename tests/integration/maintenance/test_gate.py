@@ -3,12 +3,12 @@
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from support.fault_injection import Crash, Faults, crash_points
 from support.maintenance_fixture import AGENT, COMPANY, CONDENSE, MaintenanceFixture, MakeMaintenanceFixture, memory
+from support.present import present
 from support.vector_backend import VectorInMemory
 
 from memcore.backends.fusion import RankedLists
@@ -16,7 +16,6 @@ from memcore.config.maintenance import ConsolidationConfig, GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.errors import MemoryRetrievalError
 from memcore.jobs import Done
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.consolidation_groups import GroupState
 from memcore.maintenance.consolidation.factory import ConsolidationDeps
 from memcore.maintenance.consolidation.strategy import (
@@ -87,10 +86,12 @@ async def live_texts(world: MaintenanceFixture) -> set[str]:
     return {record.entry.content for record in (await world.live()).values()}
 
 
-async def test_a_group_that_would_lose_answers_stays_and_another_is_replaced(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return await filled(make_maintenance_fixture)
+
+
+async def test_a_group_that_would_lose_answers_stays_and_another_is_replaced(world: MaintenanceFixture) -> None:
     before = await world.snapshot()
     run = world.plan_run()
     assert isinstance(await service(world, Writes()).run(run.run_id), Done)
@@ -140,8 +141,7 @@ async def test_nothing_is_refused_where_nothing_is_judged_or_all_may_be_lost(
     assert not world.run(run.run_id).counts.get("gate_refused")
 
 
-async def test_with_the_archive_in_prompts_nothing_is_lost(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_with_the_archive_in_prompts_nothing_is_lost(world: MaintenanceFixture) -> None:
     run = world.plan_run()
     await service(world, Writes(), retrieval=MemoryRetrievalConfig()).run(run.run_id)
     counts = world.run(run.run_id).counts
@@ -168,9 +168,8 @@ async def test_the_archive_does_not_answer_for_what_a_model_wrote(
 
 
 async def test_what_a_prompt_shows_and_search_does_not_is_not_found(
-    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch
+    world: MaintenanceFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     written = Writes(tags=(SYNTHESIZED_TAG,))
     assert (await service(world, written).plan(AGENT)).gate is not None
 
@@ -183,8 +182,7 @@ async def test_what_a_prompt_shows_and_search_does_not_is_not_found(
     assert (plan.gate.found_before, plan.gate.found_after) == (0, 0)
 
 
-async def test_a_plan_says_what_the_gate_would_refuse(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_plan_says_what_the_gate_would_refuse(world: MaintenanceFixture) -> None:
     plan = await service(world, Writes()).plan(AGENT)
     assert plan.gate is not None
     assert (plan.gate.judged, plan.gate.refused) == (2, 1)
@@ -205,7 +203,7 @@ async def test_a_crash_at_any_call_leaves_the_same_in_the_end(make_maintenance_f
         run = world.plan_run()
         with pytest.raises(Crash):
             await service(world, Writes(), faults=Faults(at)).run(run.run_id)
-        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+        world.end_lease()
         assert isinstance(await service(world, Writes()).run(run.run_id), Done), calm.calls[at]
         assert await live_texts(world) == expected, calm.calls[at]
         assert world.run(run.run_id).counts["gate_refused"] == 1, calm.calls[at]
@@ -220,8 +218,7 @@ async def test_a_summary_that_says_all_loses_nothing(world: MaintenanceFixture, 
     await world.store(sources)
     gate = Gate(world.service()._snapshot(AGENT), GateConfig(max_loss=0.0), NO_ZOOM)
     summary = summary_record(sources, SummaryDraft(content="\n".join(texts)), company=COMPANY, strategy="test")
-    verdict = await gate.judge(sources, summary)
-    assert verdict is not None
+    verdict = present(await gate.judge(sources, summary))
     assert verdict.figures.found_before > 0
     assert verdict.figures.loss == 0.0
     assert not verdict.is_refused
@@ -266,6 +263,5 @@ async def test_a_group_whose_prompt_fails_is_refused(
     summary = summary_record(sources, SummaryDraft(content="\n".join(kept)), company=COMPANY, strategy="test")
     gate = Gate(world.service()._snapshot(AGENT), GateConfig(max_loss=1.0), NO_ZOOM)
     monkeypatch.setattr(ShadowMemories, "retrieve_rankings", fails)
-    verdict = await gate.judge(sources, summary)
-    assert verdict is not None
+    verdict = present(await gate.judge(sources, summary))
     assert verdict.is_refused

@@ -5,7 +5,6 @@ paid for again, and the next attempt completes. The number of points is printed:
 """
 
 from collections import Counter
-from datetime import timedelta
 
 import pytest
 from support.fake_summarizer import FakeSummarizer
@@ -24,7 +23,6 @@ from memcore.config.maintenance import (
 )
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Deferred, Done, Outcome
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.models.memory import MemoryCategory
 
 STRATEGIES = ("condense", "simple", "dual_mode", "llm")
@@ -161,7 +159,7 @@ async def test_a_crash_anywhere_loses_nothing_doubles_nothing_and_pays_nothing_t
         run = world.plan_run()
         with pytest.raises(Crash):
             await drive(world, run.run_id, Faults(point))
-        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+        world.end_lease()
 
         outcome = await world.to_the_end(run.run_id)
 

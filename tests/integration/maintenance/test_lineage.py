@@ -1,17 +1,24 @@
 """Lineage: a summary names its originals and an original its summaries, whatever happened since."""
 
 import asyncio
-import tempfile
 from datetime import timedelta
 from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from sqlalchemy import text
 from support.fake_summarizer import FakeSummarizer
-from support.ledger_records import copied_urls
-from support.maintenance_fixture import AGENT, COMPANY, CONDENSE, SHARED_MEMORY, MaintenanceFixture, memory, uid
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    CONDENSE,
+    MaintenanceFixture,
+    memory,
+    opened_world,
+    uid,
+)
+from support.present import present
 from support.random_histories import HISTORIES, POLICIES, Step, replay_history, stores
 from support.thorough import examples
 
@@ -63,29 +70,19 @@ def summaries(made_of: dict[str, tuple[str, ...]], memory_id: str) -> set[str]:
 
 
 @given(records=stores(most=16), policy=POLICIES, history=HISTORIES, untagged=st.booleans())
-@settings(
-    max_examples=examples(4),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(max_examples=examples(4))
 def test_after_any_days_each_summary_names_its_originals_and_each_original_its_summaries(
     ledger_template: Path,
-    tmp_path: Path,
     records: list[MemoryRecord],
     policy: ConsolidationConfig,
     history: list[Step],
     untagged: bool,
 ) -> None:
-    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
     if untagged:
         history = [Step(act="night"), Step(act="untag"), Step(act="night"), *history]
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+    with opened_world(ledger_template, policy) as world:
         world.model = FakeSummarizer()
-        try:
-            asyncio.run(_ask_about_everything(world, records, history))
-        finally:
-            world.ledger.close()
+        asyncio.run(_ask_about_everything(world, records, history))
 
 
 async def _ask_about_everything(world: MaintenanceFixture, records: list[MemoryRecord], history: list[Step]) -> None:
@@ -146,9 +143,7 @@ async def _merged(world: MaintenanceFixture) -> str:
 
 
 def trace_of(memory_history: MemoryHistory, memory_id: str) -> MemoryTrace:
-    found = memory_history.find(memory_id)
-    assert found is not None
-    return found
+    return present(memory_history.find(memory_id))
 
 
 async def test_a_summary_tells_what_it_stands_for_and_where_that_is_in_full(world: MaintenanceFixture) -> None:
@@ -288,8 +283,7 @@ async def test_a_memory_that_a_run_is_about_to_remove_says_so(world: Maintenance
         raise RuntimeError(str(where))
 
     world.backend.delete_where = stuck  # type: ignore[method-assign]  # one broken call
-    planned = world.ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=world.clock()))
-    assert planned is not None
+    planned = present(world.ledger.runs.create(NewRun(company=COMPANY, agent_id=AGENT, planned_at=world.clock())))
     with pytest.raises(RuntimeError):
         await world.service().run(planned.run_id)
 

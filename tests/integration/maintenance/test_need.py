@@ -13,11 +13,6 @@ from memcore.ledger.work_items import WorkState
 DAY = timedelta(days=1)
 
 
-@pytest.fixture
-def fake_summarizer() -> FakeSummarizer:
-    return FakeSummarizer()
-
-
 async def _filled(
     make_maintenance_fixture: MakeMaintenanceFixture, model: FakeSummarizer, *, last: int = 7, **more: object
 ) -> MaintenanceFixture:

@@ -20,11 +20,11 @@ from support.maintenance_fixture import (
     uid,
 )
 from support.model_runs import DUAL, LLM, with_model
+from support.present import present
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.errors import BudgetExceededError, MemoryError, ProviderUnavailableError, RetryExhaustedError  # noqa: A004
 from memcore.jobs import Deferred, Done, Outcome
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.work_items import WorkState
 from memcore.llm.protocol import Attribution, Completion, CompletionRequest
 from memcore.models.memory import ConsolidationInterval, MemoryQuery
@@ -78,8 +78,7 @@ async def to_the_end(world: MaintenanceFixture, run_id: str) -> None:
             return
         run = world.run(run_id)
         assert (run.state, run.token) == (WorkState.WAITING, None), "a run that waits holds no lease"
-        assert run.dispatch_after is not None
-        world.clock.at = max(world.clock.at, run.dispatch_after)
+        world.clock.at = max(world.clock.at, present(run.dispatch_after))
     raise AssertionError("the run goes in circles")
 
 
@@ -161,8 +160,7 @@ async def test_a_server_that_asks_for_a_pause_gets_it(make_maintenance_fixture: 
 
     await step(world, run.run_id)
 
-    waits_until = world.run(run.run_id).dispatch_after
-    assert waits_until is not None
+    waits_until = present(world.run(run.run_id).dispatch_after)
     assert timedelta(minutes=30) <= waits_until - model.tried_at[0] < timedelta(minutes=31)
 
 
@@ -205,8 +203,7 @@ async def test_the_next_slot_of_a_waiting_run_adds_no_run_and_what_expires_meanw
         "no answer from the language model since 2026-03-01 02:00 UTC: connection refused"
     )
     assert uid(20) not in await world.live(), "retention does not wait for a model"
-    away_now = world.ledger.syntheses.away(COMPANY)
-    assert away_now is not None
+    away_now = present(world.ledger.syntheses.away(COMPANY))
     assert (away_now[0], away_now[1] - START < timedelta(seconds=1)) == (1, True)
     await to_the_end(world, run.run_id)
     assert world.ledger.syntheses.away(COMPANY) is None
@@ -230,7 +227,7 @@ async def test_a_crash_at_any_call_while_the_model_is_away_loses_nothing(
         assert places_due(world.ledger, run_id, company=COMPANY) == [0, 1]
         await watched.ask(run_id, 0)
         await watched.ask(run_id, 1)
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run_id)
+        await world.watched(faults).run(run_id)
 
     seen = Faults()
     await ask(seen, world.plan_run().run_id)
@@ -240,7 +237,7 @@ async def test_a_crash_at_any_call_while_the_model_is_away_loses_nothing(
         run = world.plan_run()
         with pytest.raises(Crash):
             await ask(Faults(point), run.run_id)
-        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+        world.end_lease()
 
         await to_the_end(world, run.run_id)
 

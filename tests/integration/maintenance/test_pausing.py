@@ -248,7 +248,7 @@ async def test_everything_is_journaled_before_the_first_removal(world: Maintenan
     await _groups(world)
     faults = Faults()
 
-    await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(world.plan_run().run_id)
+    await world.watched(faults).run(world.plan_run().run_id)
 
     changes = ("journal.prepare", "backend.store_many", "backend.get_many", "backend.delete_where", "journal.settle")
     order = [call for call in faults.calls if call in changes]

@@ -1,20 +1,19 @@
 """The plan: what it says is what the run then does, and saying it changes nothing."""
 
 import asyncio
-import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.ledger_records import archived_by, copied_urls
+from support.ledger_records import archived_by
 from support.maintenance_fixture import (
     AGENT,
     CONDENSE,
-    SHARED_MEMORY,
     MaintenanceFixture,
     MakeMaintenanceFixture,
     memory,
+    opened_world,
 )
 from support.random_histories import POLICIES, PRUNINGS, stores
 from support.thorough import examples
@@ -30,14 +29,9 @@ STRATEGIES = ("simple", "condense", "none")
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(records=stores(), policy=POLICIES, pruning=PRUNINGS, archives=st.booleans(), archived_after=st.integers(1, 30))
-@settings(
-    max_examples=examples(4),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(max_examples=examples(4))
 def test_the_run_does_what_the_plan_says(
     ledger_template: Path,
-    tmp_path: Path,
     strategy: str,
     records: list[MemoryRecord],
     policy: ConsolidationConfig,
@@ -45,16 +39,11 @@ def test_the_run_does_what_the_plan_says(
     archives: bool,
     archived_after: int,
 ) -> None:
-    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
     archival = ArchivalConfig(enabled=archives, age_threshold_days=archived_after)
     policy = ConsolidationConfig.model_validate({**dict(policy), "strategy": strategy, "archival": archival})
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+    with opened_world(ledger_template, policy) as world:
         world.pruning = pruning
-        try:
-            asyncio.run(_planned_then_done(world, records))
-        finally:
-            world.ledger.close()
+        asyncio.run(_planned_then_done(world, records))
 
 
 async def _planned_then_done(world: MaintenanceFixture, records: list[MemoryRecord]) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 from support.fake_summarizer import FakeSummarizer
-from support.fault_injection import AT_CALLS, Crash, Faults, crash_points
+from support.fault_injection import AT_CALLS, Faults, crash_points
 from support.maintenance_fixture import (
     AGENT,
     COMPANY,
@@ -17,11 +17,11 @@ from support.maintenance_fixture import (
     memory,
     uid,
 )
+from support.present import present
 
 from memcore.config.maintenance import ConsolidationApply, ConsolidationConfig, ConsolidationStrategyType
 from memcore.errors import MemoryInputError
 from memcore.jobs import Done, Outcome, Skipped, Use
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.runs import Run, RunStep
 from memcore.ledger.work_items import WorkState
@@ -82,10 +82,12 @@ def states(world: MaintenanceFixture, run: Run) -> list[GroupState]:
     return [group.state for group in groups(world, run)]
 
 
-async def test_a_run_shows_what_it_would_merge_and_removes_only_what_is_due(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return await filled(make_maintenance_fixture)
+
+
+async def test_a_run_shows_what_it_would_merge_and_removes_only_what_is_due(world: MaintenanceFixture) -> None:
     plan = await world.service().plan(AGENT)
     assert (plan.is_held, plan.is_proposal) == (True, True)
     assert "would propose 3 groups of 9 memories" in plan.reason
@@ -109,14 +111,10 @@ async def test_a_run_shows_what_it_would_merge_and_removes_only_what_is_due(
     await world.check_balance()
 
 
-async def test_what_is_adopted_is_what_was_shown_and_an_undo_takes_it_back(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_what_is_adopted_is_what_was_shown_and_an_undo_takes_it_back(world: MaintenanceFixture) -> None:
     before = await world.snapshot()
     run = await proposing(world)
-    shown = groups(world, run)[1].summary
-    assert shown is not None
+    shown = present(groups(world, run)[1].summary)
 
     assert isinstance(await decided(world, run, 2), Skipped)
 
@@ -126,8 +124,7 @@ async def test_what_is_adopted_is_what_was_shown_and_an_undo_takes_it_back(
     assert set(live) == {*(uid(n) for n in (1, 2, 3, 7, 8, 9, 10)), shown.entry.id}
     assert live[shown.entry.id].entry.content == shown.entry.content
     assert live[shown.entry.id].lineage == shown.lineage
-    archived = world.ledger.archive.find(COMPANY, AGENT, uid(4))
-    assert archived is not None
+    assert world.ledger.archive.find(COMPANY, AGENT, uid(4)) is not None
     again = world.run(run.run_id)
     assert (again.counts["consolidated"], again.counts["planned_consolidated"]) == (3, 6)
     assert groups(world, run)[1].body is None
@@ -141,8 +138,7 @@ async def test_what_is_adopted_is_what_was_shown_and_an_undo_takes_it_back(
     assert await world.snapshot() == before
 
 
-async def test_a_second_decision_changes_nothing(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_second_decision_changes_nothing(world: MaintenanceFixture) -> None:
     run = await proposing(world)
     with pytest.raises(MemoryInputError, match="9: no such group is proposed"):
         decide(world, run, 1, 9)
@@ -187,10 +183,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_group_that_is_no_longer_as_shown_stays_and_says_so(
-    make_maintenance_fixture: MakeMaintenanceFixture, change: str
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_group_that_is_no_longer_as_shown_stays_and_says_so(world: MaintenanceFixture, change: str) -> None:
     run = await proposing(world)
     await CHANGES[change](world)
     shown, *_ = await shown_groups(world.ledger, world.backend, run)
@@ -203,10 +196,7 @@ async def test_a_group_that_is_no_longer_as_shown_stays_and_says_so(
     assert (groups(world, run)[0].state, groups(world, run)[0].reason) == (PROPOSED, CHANGED)
 
 
-async def test_a_dismissed_group_is_not_proposed_again_and_the_next_slot_looks_anew(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_dismissed_group_is_not_proposed_again_and_the_next_slot_looks_anew(world: MaintenanceFixture) -> None:
     first = await proposing(world)
     await decided(world, first, 1, state=DISMISSED)
     assert states(world, first) == [DISMISSED, PROPOSED, PROPOSED]
@@ -225,10 +215,7 @@ async def test_a_dismissed_group_is_not_proposed_again_and_the_next_slot_looks_a
     assert len(groups(world, await proposing(world))) == 3, "decisions are kept as long as the journal"
 
 
-async def test_a_proposal_goes_when_the_next_run_finds_nothing_to_propose(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_proposal_goes_when_the_next_run_finds_nothing_to_propose(world: MaintenanceFixture) -> None:
     run = await proposing(world)
     await world.backend.delete_many(AGENT, [uid(n) for n in range(2, 11)])
     await world.maintenance_run()
@@ -261,10 +248,7 @@ async def test_a_run_waits_for_the_model_then_proposes_what_it_wrote(
     assert len(world.model.asked) == asked, "what was shown is adopted, and nobody is asked again"
 
 
-async def test_a_run_that_was_allowed_to_be_large_proposes_too(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_run_that_was_allowed_to_be_large_proposes_too(world: MaintenanceFixture) -> None:
     planned = world.plan_run(allow_large=True)
     assert isinstance(await world.to_the_end(planned.run_id), Skipped)
     assert (world.run(planned.run_id).step, len(await world.live())) == (RunStep.ADOPTION, 10)
@@ -320,12 +304,6 @@ async def test_a_repetition_keeps_its_words_tags_and_uses(make_maintenance_fixtu
     assert world.ledger.uses.of(COMPANY, AGENT, [memory_id])[memory_id].uses == 3
 
 
-async def crashed(world: MaintenanceFixture, run_id: str, faults: Faults) -> None:
-    with pytest.raises(Crash):
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run_id)
-    world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
-
-
 @pytest.mark.slow(because="dozens of crashes, each with the run that follows")
 @pytest.mark.parametrize("is_after", AT_CALLS)
 @pytest.mark.parametrize("places", [None, (), (1, 3)], ids=["proposing", "adopting all", "adopting two"])
@@ -341,14 +319,14 @@ async def test_a_crash_at_any_call_loses_nothing_and_adopts_what_was_shown(
         decide(world, run, *places)
     go_back = world.keep()
     faultless = Faults()
-    await world.service(faultless.backend(world.backend), faultless.ledger(world.ledger)).run(run.run_id)
+    await world.watched(faultless).run(run.run_id)
     after, end, shown = await world.snapshot(), world.run(run.run_id), groups(world, run)
     assert end.state is (WorkState.DONE if places == () else WorkState.HELD)
     assert len(faultless.calls) >= 20, "the scenario has become too small to mean anything"
 
     for point in crash_points(faultless.calls):
         go_back()
-        await crashed(world, run.run_id, Faults(point, is_after=is_after))
+        await world.crash(run.run_id, Faults(point, is_after=is_after))
 
         await world.to_the_end(run.run_id)
 
@@ -363,20 +341,17 @@ async def test_a_crash_at_any_call_loses_nothing_and_adopts_what_was_shown(
         assert await world.snapshot() == first, where
 
 
-async def test_a_memory_that_changes_while_it_is_adopted_is_not_lost(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_a_memory_that_changes_while_it_is_adopted_is_not_lost(world: MaintenanceFixture) -> None:
     run = await proposing(world)
     decide(world, run, 1)
     go_back = world.keep()
     faultless = Faults()
-    await world.service(faultless.backend(world.backend), faultless.ledger(world.ledger)).run(run.run_id)
+    await world.watched(faultless).run(run.run_id)
     claimed = faultless.calls.index("backend.claim")
     for point in range(claimed + 1):
         go_back()
         faults = Faults(point, strike=lambda: CHANGES["changed"](world))
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
+        await world.watched(faults).run(run.run_id)
         changed = (await world.live())[uid(2)]
         assert changed.entry.content == "another text", (point, faultless.calls[point])
         assert comparable(changed)

@@ -1,26 +1,25 @@
 """Lessons that the policy forgets: which go, what is never taken for one, and that an undo brings them back."""
 
 import asyncio
-import tempfile
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.ledger_records import copied_urls, finish_lesson, open_lesson
+from support.ledger_records import finish_lesson, open_lesson
 from support.lesson_memories import lesson_memory
 from support.maintenance_fixture import (
     AGENT,
     COMPANY,
     CONDENSE,
-    SHARED_MEMORY,
     START,
     MaintenanceFixture,
     MakeMaintenanceFixture,
     memory,
+    opened_world,
 )
 from support.thorough import examples
 
@@ -108,19 +107,14 @@ LESSONS = st.lists(st.tuples(st.integers(0, 20), st.booleans(), st.integers(0, 2
 
 
 @given(lessons=LESSONS, most=st.integers(1, 8), hybrid=st.none() | st.integers(1, 20))
-@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8))
 def test_a_run_leaves_exactly_as_many_as_the_policy_says(
-    ledger_template: Path, tmp_path: Path, lessons: list[tuple[int, bool, int]], most: int, hybrid: int | None
+    ledger_template: Path, lessons: list[tuple[int, bool, int]], most: int, hybrid: int | None
 ) -> None:
-    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"))
+    with opened_world(ledger_template) as world:
         kind = {"type": "pareto"} if hybrid is None else {"type": "hybrid", "max_age_days": hybrid}
         world.pruning = PruningConfig.model_validate({**kind, "max_entries": most})
-        try:
-            asyncio.run(_leaves_so_many(world, lessons, most=most, max_age=hybrid))
-        finally:
-            world.ledger.close()
+        asyncio.run(_leaves_so_many(world, lessons, most=most, max_age=hybrid))
 
 
 async def _leaves_so_many(

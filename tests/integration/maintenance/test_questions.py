@@ -9,7 +9,7 @@ import pytest
 from support.fake_summarizer import FakeSummarizer, SlowFakeSummarizer
 from support.fault_injection import Crash
 from support.ledger_records import places_due
-from support.maintenance_fixture import AGENT, COMPANY, START, MakeMaintenanceFixture, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, START, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 from support.model_runs import LLM, finish, with_model
 
 from memcore.errors import BudgetExceededError
@@ -19,14 +19,13 @@ from memcore.ledger.work_items import Work, WorkState
 
 
 @pytest.fixture
-def fake_summarizer() -> FakeSummarizer:
-    return FakeSummarizer()
+def world(make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer) -> MaintenanceFixture:
+    return with_model(make_maintenance_fixture, fake_summarizer)
 
 
 async def test_a_spent_budget_lets_every_part_sleep_and_nothing_fails(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
     before = await world.snapshot()
     midnight = START + timedelta(hours=22)
@@ -52,10 +51,7 @@ async def test_a_spent_budget_lets_every_part_sleep_and_nothing_fails(
     assert (await finish(world, run.run_id)).counts["consolidated"] == 6
 
 
-async def test_a_paused_agent_asks_no_model(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
-) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
+async def test_a_paused_agent_asks_no_model(world: MaintenanceFixture, fake_summarizer: FakeSummarizer) -> None:
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     run = world.plan_run()
     await world.service().run(run.run_id)
@@ -69,9 +65,8 @@ async def test_a_paused_agent_asks_no_model(
 
 
 async def test_a_memory_that_is_gone_when_the_answer_comes_is_left_out_and_the_model_asked_about_the_rest(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+    world: MaintenanceFixture,
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     run = world.plan_run()
     await world.service().run(run.run_id)
@@ -88,9 +83,8 @@ async def test_a_memory_that_is_gone_when_the_answer_comes_is_left_out_and_the_m
 
 
 async def test_two_workers_that_get_the_same_job_ask_once(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     run = world.plan_run()
     await world.service().run(run.run_id)
@@ -102,9 +96,8 @@ async def test_two_workers_that_get_the_same_job_ask_once(
 
 
 async def test_a_worker_that_dies_while_it_asks_is_followed_by_another(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     run = world.plan_run()
     await world.service().run(run.run_id)

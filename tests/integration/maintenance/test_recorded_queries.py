@@ -14,7 +14,6 @@ from support.vector_backend import VectorInMemory
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.jobs import Done, RecordedQuery
-from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.runs import Run
 from memcore.maintenance.consolidation.factory import ConsolidationDeps
 from memcore.maintenance.consolidation.strategy import (
@@ -95,10 +94,12 @@ async def texts_of(world: MaintenanceFixture) -> list[str]:
     return sorted(record.entry.content for record in (await world.live()).values())
 
 
-async def test_a_question_that_was_asked_refuses_what_drawn_ones_let_pass(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return await filled(make_maintenance_fixture)
+
+
+async def test_a_question_that_was_asked_refuses_what_drawn_ones_let_pass(world: MaintenanceFixture) -> None:
     go_back = world.keep()
     before = await ran(world)
     assert (before.counts["gate_refused"], before.counts["summaries"]) == (0, 1)
@@ -156,9 +157,8 @@ async def test_the_questions_are_read_once_in_a_run_and_never_without_the_key(
     ids=["a memory that is gone", "too long ago", "not a word in common", "no word beside it", "another agent"],
 )
 async def test_a_question_that_says_nothing_of_the_group_is_not_asked(
-    make_maintenance_fixture: MakeMaintenanceFixture, changed: dict[str, Any]
+    world: MaintenanceFixture, changed: dict[str, Any]
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     if "asked_at" in changed:
         changed = {"asked_at": world.clock() + changed["asked_at"]}
     world.ledger.recorded_queries.record(COMPANY, [asked(world).model_copy(update=changed)])
@@ -168,9 +168,8 @@ async def test_a_question_that_says_nothing_of_the_group_is_not_asked(
 
 
 async def test_the_newest_for_which_a_memory_came_first_is_asked_beside_the_drawn_ones(
-    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch
+    world: MaintenanceFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     wanted, older, second = (f"What did the tortoise eat {when}?" for when in ("on day 1", "before", "at last"))
     world.ledger.recorded_queries.record(
         COMPANY,
@@ -205,7 +204,7 @@ async def test_a_crash_at_any_call_leaves_the_same_in_the_end(make_maintenance_f
         go_back()
         with pytest.raises(Crash):
             await ran(world, faults=Faults(at))
-        world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
+        world.end_lease()
         (run_id,) = [run.run_id for run in world.ledger.runs.list(COMPANY)]
         await finished(world, run_id)
         assert await texts_of(world) == expected, calm.calls[at]

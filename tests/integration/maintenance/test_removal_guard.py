@@ -1,24 +1,22 @@
 """The removal guard: what it holds, what goes on all the same, and what a released run may remove."""
 
 import asyncio
-import tempfile
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.fake_summarizer import FakeSummarizer
-from support.fault_injection import Crash, Faults, crash_points
-from support.ledger_records import copied_urls
+from support.fault_injection import Faults, crash_points
 from support.maintenance_fixture import (
     AGENT,
     COMPANY,
-    SHARED_MEMORY,
     MaintenanceFixture,
     MakeMaintenanceFixture,
     memory,
+    opened_world,
     uid,
 )
 from support.random_histories import POLICIES, stores
@@ -40,7 +38,7 @@ POLICY = ConsolidationConfig(
     max_removed_floor=0,
 )
 
-#: What the run of :func:`filled` is held for, and what it did before.
+#: What the run of :func:`world` is held for, and what it did before.
 HELD = {
     "planned": 8,
     "planned_consolidated": 6,
@@ -55,7 +53,8 @@ HELD = {
 }
 
 
-async def filled(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
     """Two that are too old, one that has expired, two summaries' worth, and two over the limit."""
     world = make_maintenance_fixture(POLICY)
     await world.store([memory(1, days_old=100), memory(2, days_old=101), memory(3, days_old=1, expires_in_days=-0.5)])
@@ -77,16 +76,7 @@ def over_its_limit(limit: int) -> ConsolidationConfig:
     return ConsolidationConfig(strategy=ConsolidationStrategyType.NONE, max_memories_per_agent=limit)
 
 
-async def crashed(world: MaintenanceFixture, run_id: str, faults: Faults) -> None:
-    with pytest.raises(Crash):
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run_id)
-    world.clock.turn(LEASE_LENGTH + timedelta(seconds=1))
-
-
-async def test_what_is_due_goes_and_the_rest_waits_for_a_person(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_what_is_due_goes_and_the_rest_waits_for_a_person(world: MaintenanceFixture) -> None:
     plan = await world.service().plan(AGENT)
     assert (plan.live, plan.left, plan.removed, plan.guarded, plan.is_held) == (13, 10, 11, 8, True)
 
@@ -104,8 +94,7 @@ async def test_what_is_due_goes_and_the_rest_waits_for_a_person(
     assert world.run(run.run_id).state is WorkState.DISMISSED
 
 
-async def test_what_was_shown_is_done_after_a_release(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = await filled(make_maintenance_fixture)
+async def test_what_was_shown_is_done_after_a_release(world: MaintenanceFixture) -> None:
     run = await held(world)
 
     world.ledger.runs.approve_held(COMPANY, run.run_id)
@@ -220,7 +209,7 @@ async def test_what_was_stored_while_a_released_run_was_at_work_waits_for_the_ne
     world.ledger.runs.approve_held(COMPANY, run.run_id)
     faults = Faults()
     go_back = world.keep()
-    await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
+    await world.watched(faults).run(run.run_id)
     judged = faults.calls.index("runs.advance")
     go_back()
 
@@ -228,9 +217,7 @@ async def test_what_was_stored_while_a_released_run_was_at_work_waits_for_the_ne
         await world.store([memory(n, days_old=20 - n / 100) for n in range(100, 130)])
 
     faults = Faults(judged, strike=more)
-    assert isinstance(
-        await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id), Done
-    )
+    assert isinstance(await world.watched(faults).run(run.run_id), Done)
 
     done = world.run(run.run_id).counts
     assert all(done[name] <= most for name, most in shown.items())
@@ -257,9 +244,8 @@ async def test_a_run_that_waited_for_its_model_is_judged_once_the_model_is_there
 
 
 async def test_a_run_that_an_earlier_release_held_is_held_once_more_with_the_figures_of_its_steps(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    world: MaintenanceFixture,
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     run = world.plan_run()
     taken = world.ledger.runs.claim(COMPANY, run.run_id, lease=LEASE_LENGTH)
     assert taken is not None
@@ -275,22 +261,21 @@ async def test_a_run_that_an_earlier_release_held_is_held_once_more_with_the_fig
 @pytest.mark.slow(because="dozens of crashes, each with the run that follows")
 @pytest.mark.parametrize("is_released", [False, True])
 async def test_a_crash_at_any_call_changes_neither_what_is_shown_nor_what_is_removed(
-    make_maintenance_fixture: MakeMaintenanceFixture, is_released: bool
+    world: MaintenanceFixture, is_released: bool
 ) -> None:
-    world = await filled(make_maintenance_fixture)
     run = await held(world) if is_released else world.plan_run()
     if is_released:
         world.ledger.runs.approve_held(COMPANY, run.run_id)
     go_back = world.keep()
     faultless = Faults()
-    await world.service(faultless.backend(world.backend), faultless.ledger(world.ledger)).run(run.run_id)
+    await world.watched(faultless).run(run.run_id)
     after, end = await world.snapshot(), world.run(run.run_id)
     assert end.state is (WorkState.DONE if is_released else WorkState.HELD)
     assert len(faultless.calls) >= 35, "the scenario has become too small to mean anything"
 
     for point in crash_points(faultless.calls):
         go_back()
-        await crashed(world, run.run_id, Faults(point))
+        await world.crash(run.run_id, Faults(point))
 
         await world.to_the_end(run.run_id)
 
@@ -309,14 +294,9 @@ async def test_a_crash_at_any_call_changes_neither_what_is_shown_nor_what_is_rem
     strikes=st.integers(0, 200),
     days=st.integers(0, 10),
 )
-@settings(
-    max_examples=examples(15),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(max_examples=examples(15))
 def test_no_released_run_removes_more_than_was_shown(
     ledger_template: Path,
-    tmp_path: Path,
     records: list[MemoryRecord],
     policy: ConsolidationConfig,
     strategy: str,
@@ -324,15 +304,10 @@ def test_no_released_run_removes_more_than_was_shown(
     strikes: int,
     days: int,
 ) -> None:
-    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
     guard = {"strategy": strategy, "max_removed_fraction": 0.2, "max_removed_floor": 0}
     policy = ConsolidationConfig.model_validate({**dict(policy), **guard})
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
-        try:
-            asyncio.run(_released(world, records, more, strikes=strikes, days=days))
-        finally:
-            world.ledger.close()
+    with opened_world(ledger_template, policy) as world:
+        asyncio.run(_released(world, records, more, strikes=strikes, days=days))
 
 
 async def _released(
@@ -351,7 +326,7 @@ async def _released(
         await world.store(more)
 
     faults = Faults(strikes, strike=stored)
-    await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)
+    await world.watched(faults).run(run.run_id)
 
     found = world.run(run.run_id)
     assert found.state in {WorkState.DONE, WorkState.HELD}

@@ -110,7 +110,7 @@ async def test_a_crash_at_any_call_removes_it_all_the_same(make_maintenance_fixt
     go_back = world.keep()
     counted = Faults()
     run = asked(world, 1)
-    assert isinstance(await _watched(world, counted, run), Done)
+    assert isinstance(await world.watched(counted).run(run.run_id), Done)
     assert len(counted.calls) >= 8, "the scenario has become too small to mean anything"
 
     for point in crash_points(counted.calls):
@@ -118,13 +118,9 @@ async def test_a_crash_at_any_call_removes_it_all_the_same(make_maintenance_fixt
         run = asked(world, 1)
         # Before a call, or after the one before it: both leave the same behind.
         with pytest.raises(Crash):
-            await _watched(world, Faults(point), run)
+            await world.watched(Faults(point)).run(run.run_id)
         outcome = await world.to_the_end(run.run_id)
         assert isinstance(outcome, Done), (counted.calls[point], outcome)
         assert world.run(run.run_id).counts == {"removed": 1}, counted.calls[point]
         assert set(await world.live()) == {uid(2)}, counted.calls[point]
         await world.check_balance()
-
-
-async def _watched(world: MaintenanceFixture, faults: Faults, run: Run) -> object:
-    return await world.service(faults.backend(world.backend), faults.ledger(world.ledger)).run(run.run_id)

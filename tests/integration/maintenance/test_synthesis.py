@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.fake_summarizer import FakeSummarizer, said
-from support.maintenance_fixture import AGENT, COMPANY, FILLER, MakeMaintenanceFixture, memory, uid
+from support.maintenance_fixture import AGENT, COMPANY, FILLER, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 from support.model_runs import DUAL, LLM, finish, with_model
 
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, LLMConsolidationConfig
@@ -17,14 +17,13 @@ from memcore.models.memory import MemoryCategory, MemoryQuery
 
 
 @pytest.fixture
-def fake_summarizer() -> FakeSummarizer:
-    return FakeSummarizer()
+def world(make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer) -> MaintenanceFixture:
+    return with_model(make_maintenance_fixture, fake_summarizer)
 
 
 async def test_a_run_waits_without_a_lease_while_the_model_is_asked(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
     run = world.plan_run()
 
@@ -38,10 +37,7 @@ async def test_a_run_waits_without_a_lease_while_the_model_is_asked(
     assert len(await world.live()) == 7, "nothing goes before there is something in its place"
 
 
-async def test_the_last_answer_wakes_the_run_which_then_replaces_every_group(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
-) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
+async def test_the_last_answer_wakes_the_run_which_then_replaces_every_group(world: MaintenanceFixture) -> None:
     await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
     run = world.plan_run()
     await world.service().run(run.run_id)
@@ -62,9 +58,8 @@ async def test_the_last_answer_wakes_the_run_which_then_replaces_every_group(
 
 
 async def test_the_kept_memory_is_not_shown_and_the_agent_pays_by_category(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n, category=MemoryCategory.SOCIAL) for n in range(1, 5))
 
     run = await world.maintenance_run()
@@ -78,9 +73,8 @@ async def test_the_kept_memory_is_not_shown_and_the_agent_pays_by_category(
 
 
 async def test_recent_distillations_stand_in_the_system_text_and_are_data(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     tales = [
         memory(10 + n, days_old=20 - n, content=f"trace {n} " + "x" * 900, tags=["distillation"]) for n in range(7)
@@ -97,9 +91,8 @@ async def test_recent_distillations_stand_in_the_system_text_and_are_data(
 
 
 async def test_another_run_asks_nothing_that_was_answered_before(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
     first = world.plan_run()
     await world.service().run(first.run_id)
@@ -132,13 +125,12 @@ async def test_another_run_asks_nothing_that_was_answered_before(
     ids=["retries used up", "passing", "empty", "blank", "over-long", "cut", "unexpected"],
 )
 async def test_a_model_that_fails_costs_the_summary_its_beauty_and_no_memory(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    world: MaintenanceFixture,
     fake_summarizer: FakeSummarizer,
     caplog: pytest.LogCaptureFixture,
     trouble: Any,
     reason: str,
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     world.patience = timedelta(0)
     await world.store(memory(n, days_old=40 - n, content=f"{n} one. Two. " + "Y" * 300) for n in range(1, 5))
     fake_summarizer.script = [trouble, trouble]
@@ -172,9 +164,8 @@ async def test_the_archive_says_whether_a_model_wrote_the_summary(
 
 
 async def test_an_answer_that_is_too_long_is_asked_for_once_more(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     fake_summarizer.script = [said("cut in the mid", is_cut=True), None]
 
@@ -186,9 +177,8 @@ async def test_an_answer_that_is_too_long_is_asked_for_once_more(
 
 
 async def test_what_an_answer_leaves_out_stands_behind_it_word_for_word_with_its_day(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     kept = f"Memory number 1 and memory number 3. {FILLER}"
     fake_summarizer.script = [said(kept)]
@@ -203,9 +193,8 @@ async def test_what_an_answer_leaves_out_stands_behind_it_word_for_word_with_its
 
 
 async def test_an_answer_that_is_completed_to_no_shorter_a_text_replaces_nothing(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     texts = ("The rent is 1,240 euros without heating.", "Mr. Okoro allows no dogs.", "Nadia disliked the tram noise.")
     await world.store(memory(n, days_old=40 - n, content=text) for n, text in enumerate(texts, start=1))
     await world.store([memory(9, days_old=2)])
@@ -219,9 +208,8 @@ async def test_an_answer_that_is_completed_to_no_shorter_a_text_replaces_nothing
 
 
 async def test_a_server_that_refuses_leaves_everything_as_it_is_and_says_so(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer, caplog: pytest.LogCaptureFixture
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 8))
     before = await world.snapshot()
     fake_summarizer.script = [ProviderError("401: the key is wrong")]
@@ -241,9 +229,8 @@ async def test_a_server_that_refuses_leaves_everything_as_it_is_and_says_so(
 
 @pytest.mark.parametrize("error", [MemoryError(), RecursionError()])
 async def test_a_process_in_trouble_blames_no_model(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer, error: Exception
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer, error: Exception
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     fake_summarizer.script = [error]
     run = world.plan_run()
@@ -258,12 +245,11 @@ async def test_a_process_in_trouble_blames_no_model(
 
 
 async def test_trajectories_that_cannot_be_read_are_left_out_with_a_warning(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    world: MaintenanceFixture,
     fake_summarizer: FakeSummarizer,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n) for n in range(1, 5))
     await world.store([memory(9, days_old=2, content="a trace", tags=["distillation"])])
 
@@ -305,9 +291,8 @@ async def test_a_chatty_group_is_shortened_memory_by_memory_and_a_dense_one_need
 
 
 async def test_a_category_taken_off_the_policy_is_left_alone_though_its_answer_has_come(
-    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+    world: MaintenanceFixture, fake_summarizer: FakeSummarizer
 ) -> None:
-    world = with_model(make_maintenance_fixture, fake_summarizer)
     await world.store(memory(n, days_old=40 - n, category=MemoryCategory.SEMANTIC) for n in range(1, 5))
     before = await world.snapshot()
     run = world.plan_run()

@@ -1,11 +1,9 @@
 """A maintenance run's trace leads to each question that it asks a model."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
-import pytest
 from support.maintenance_fixture import AGENT, MakeMaintenanceFixture, memory
-from support.stub_llm_process import StubLLM, stub_llm
+from support.stub_llm_process import StubLLM
 from support.traces import attributes, recorded
 
 from memcore.clock import utc_now
@@ -19,12 +17,6 @@ from memcore.telemetry import tracing
 
 #: A word of the memories and of the prompts.
 CANARY = "marigold"
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[StubLLM]:
-    with stub_llm() as running:
-        yield running
 
 
 async def test_a_run_leads_to_its_questions_with_their_tokens(

@@ -1,15 +1,22 @@
 """Undo: a run that went wrong never happened, and an undo that went wrong neither."""
 
 import asyncio
-import tempfile
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from support.fake_summarizer import FakeSummarizer
-from support.ledger_records import copied_urls
-from support.maintenance_fixture import AGENT, COMPANY, CONDENSE, SHARED_MEMORY, MaintenanceFixture, memory, uid
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    CONDENSE,
+    MaintenanceFixture,
+    memory,
+    opened_world,
+    uid,
+)
+from support.present import present
 from support.random_histories import POLICIES, PRUNINGS, stores
 from support.thorough import examples
 from support.undo_checks import left_by
@@ -26,26 +33,16 @@ from scheduler.expire import expire_company
 
 
 @given(records=stores(), policy=POLICIES, pruning=PRUNINGS)
-@settings(
-    max_examples=examples(6),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(max_examples=examples(6))
 def test_an_undo_restores_any_store_exactly_and_its_own_undo_the_run(
     ledger_template: Path,
-    tmp_path: Path,
     records: list[MemoryRecord],
     policy: ConsolidationConfig,
     pruning: PruningConfig | None,
 ) -> None:
-    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+    with opened_world(ledger_template, policy) as world:
         world.model, world.pruning = FakeSummarizer(), pruning
-        try:
-            asyncio.run(_there_and_back(world, records))
-        finally:
-            world.ledger.close()
+        asyncio.run(_there_and_back(world, records))
 
 
 async def _there_and_back(world: MaintenanceFixture, records: list[MemoryRecord]) -> None:
@@ -180,10 +177,13 @@ async def test_a_run_that_did_nothing_is_undone_by_nothing(world: MaintenanceFix
 async def test_another_agents_run_cannot_be_undone(world: MaintenanceFixture) -> None:
     await world.store(memory(n) for n in range(1, 6))
     maintenance_run = await world.maintenance_run()
-    planned = world.ledger.runs.create(
-        NewRun(company=COMPANY, agent_id="bob", kind="undo", planned_at=world.clock(), undo_of=maintenance_run.run_id)
+    planned = present(
+        world.ledger.runs.create(
+            NewRun(
+                company=COMPANY, agent_id="bob", kind="undo", planned_at=world.clock(), undo_of=maintenance_run.run_id
+            )
+        )
     )
-    assert planned is not None
 
     outcome = await world.service().run(planned.run_id)
 
@@ -208,8 +208,7 @@ async def test_the_next_run_finishes_what_a_failed_one_left_open_and_then_it_can
     with pytest.raises(RuntimeError):
         await world.service().run(planned.run_id)
     world.clock.turn(RetryPolicy().first_delay)
-    failed = world.ledger.runs.claim(planned.company, planned.run_id, lease=timedelta(minutes=1))
-    assert failed is not None
+    failed = present(world.ledger.runs.claim(planned.company, planned.run_id, lease=timedelta(minutes=1)))
     assert failed.token is not None
     world.ledger.runs.finish(COMPANY, planned.run_id, failed.token, state=WorkState.FAILED, counts={}, reason="gave up")
     broken = False

@@ -1,14 +1,12 @@
 """Undo of any run, whatever later runs, undos, ends and agents have done since."""
 
 import asyncio
-import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fake_summarizer import FakeSummarizer
-from support.ledger_records import copied_urls
-from support.maintenance_fixture import SHARED_MEMORY, MaintenanceFixture, memory
+from support.maintenance_fixture import MaintenanceFixture, memory, opened_world
 from support.random_histories import HISTORIES, POLICIES, Step, stores
 from support.thorough import examples
 from support.undo_checks import run_and_record, undo_and_check
@@ -18,27 +16,17 @@ from memcore.records import MemoryRecord
 
 
 @given(records=stores(), policy=POLICIES, history=HISTORIES, pick=st.integers(0, 99))
-@settings(
-    max_examples=examples(6),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(max_examples=examples(6))
 def test_an_undo_reverses_what_nobody_has_touched_since_and_lists_the_rest(
     ledger_template: Path,
-    tmp_path: Path,
     records: list[MemoryRecord],
     policy: ConsolidationConfig,
     history: list[Step],
     pick: int,
 ) -> None:
-    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else tmp_path
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+    with opened_world(ledger_template, policy) as world:
         world.model = FakeSummarizer()
-        try:
-            asyncio.run(_run_and_undone(world, records, [Step(act="night"), *history], pick))
-        finally:
-            world.ledger.close()
+        asyncio.run(_run_and_undone(world, records, [Step(act="night"), *history], pick))
 
 
 async def _run_and_undone(

@@ -2,18 +2,16 @@
 
 import asyncio
 import itertools
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fake_summarizer import FakeSummarizer
 from support.hashing_embedder import HashingEmbedder
-from support.ledger_records import copied_urls
-from support.maintenance_fixture import COMPANY, SHARED_MEMORY, MaintenanceFixture
+from support.maintenance_fixture import COMPANY, MaintenanceFixture, opened_world
 from support.random_histories import HISTORIES, POLICIES, Step, stores
 from support.thorough import examples
 from support.undo_checks import run_and_record, undo_and_check
@@ -31,17 +29,13 @@ if TYPE_CHECKING:
 NAMES = (f"undo-{number}" for number in itertools.count())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def place(shared_place: Mem0Config) -> Mem0Config:
     return shared_place.model_copy(update={"collection": Mem0Config.collection_of("undo")})
 
 
 @given(records=stores(most=12), policy=POLICIES, history=HISTORIES, pick=st.integers(0, 99))
-@settings(
-    max_examples=examples(2),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@settings(max_examples=examples(2))
 def test_an_undo_on_the_real_store_reverses_what_nobody_has_touched_since(
     ledger_template: Path,
     place: Mem0Config,
@@ -50,13 +44,9 @@ def test_an_undo_on_the_real_store_reverses_what_nobody_has_touched_since(
     history: list[Step],
     pick: int,
 ) -> None:
-    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder:
-        world = MaintenanceFixture(copied_urls(ledger_template, Path(folder) / "ledger"), policy)
+    with opened_world(ledger_template, policy) as world:
         world.model = FakeSummarizer()
-        try:
-            asyncio.run(_on_mem0(world, place, records, [Step(act="night"), *history], pick))
-        finally:
-            world.ledger.close()
+        asyncio.run(_on_mem0(world, place, records, [Step(act="night"), *history], pick))
 
 
 async def _on_mem0(

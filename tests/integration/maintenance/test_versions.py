@@ -16,6 +16,7 @@ from support.maintenance_fixture import (
     memory,
     uid,
 )
+from support.present import present
 
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.config.policy import Policy
@@ -34,14 +35,15 @@ def memories_of(world: MaintenanceFixture, faults: Faults | None = None) -> Memo
     return Memories(backend, ledger, company=COMPANY, policy=Policy(), clock=world.clock)
 
 
-async def test_an_update_is_a_new_version_that_the_old_id_leads_to(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+@pytest.fixture
+def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return make_maintenance_fixture(LOSSLESS)
+
+
+async def test_an_update_is_a_new_version_that_the_old_id_leads_to(world: MaintenanceFixture) -> None:
     await world.store([memory(1)])
     memories = memories_of(world)
-    old = await memories.get(AGENT, uid(1))
-    assert old is not None
+    old = present(await memories.get(AGENT, uid(1)))
 
     new = await memories.update(AGENT, uid(1), content="a new text", attributes={"by": "ada", "tries": 2})
 
@@ -74,10 +76,7 @@ async def test_an_update_is_a_new_version_that_the_old_id_leads_to(
     await world.check_balance()
 
 
-async def test_a_corrected_text_has_no_search_notes_of_the_old_one(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+async def test_a_corrected_text_has_no_search_notes_of_the_old_one(world: MaintenanceFixture) -> None:
     await world.store([memory(1)])
     await world.backend.set_search_notes(AGENT, {uid(1): SearchNotes(by="model/1", texts=("heating",))})
     memories = memories_of(world)
@@ -90,8 +89,7 @@ async def test_a_corrected_text_has_no_search_notes_of_the_old_one(
     assert (record.entry.search_notes, record.noted_by) == ((), None)
 
 
-async def test_updates_of_one_memory_at_once_are_all_applied(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+async def test_updates_of_one_memory_at_once_are_all_applied(world: MaintenanceFixture) -> None:
     await world.store([memory(1)])
     memories = memories_of(world)
 
@@ -102,14 +100,12 @@ async def test_updates_of_one_memory_at_once_are_all_applied(make_maintenance_fi
     assert [each.content for each in made] == [f"text {number}" for number in range(5)]
     events = await memories.history(AGENT, uid(1))
     assert sorted(str(each.content) for each in events[1:]) == [f"text {number}" for number in range(5)]
-    last = await memories.get(AGENT, uid(1))
-    assert last is not None
+    last = present(await memories.get(AGENT, uid(1)))
     assert set(await world.live()) == {last.id}
     await world.check_balance()
 
 
-async def test_only_the_version_that_was_read_is_changed(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+async def test_only_the_version_that_was_read_is_changed(world: MaintenanceFixture) -> None:
     await world.store([memory(1)])
     memories = memories_of(world)
     made = await asyncio.gather(
@@ -139,10 +135,7 @@ async def test_only_the_version_that_was_read_is_changed(make_maintenance_fixtur
 
 
 @pytest.mark.parametrize("given", [{"memory_ids": uid(1)}, {"everything": True}, {"tags": ["a"]}])
-async def test_what_is_changed_while_it_is_forgotten_goes_as_it_is_then(
-    make_maintenance_fixture: MakeMaintenanceFixture, given: Any
-) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+async def test_what_is_changed_while_it_is_forgotten_goes_as_it_is_then(world: MaintenanceFixture, given: Any) -> None:
     await world.store([memory(1, tags=("a",)), memory(2)])
     memories, other = memories_of(world), memories_of(world)
     delete_many, edited = memories._changes.delete_many, list[str]()
@@ -157,17 +150,13 @@ async def test_what_is_changed_while_it_is_forgotten_goes_as_it_is_then(
         receipt = await memories.forget(AGENT, **given)
 
     assert edited[0] in receipt.forgotten
-    run = world.ledger.runs.get(COMPANY, receipt.run_id or "")
-    assert run is not None
+    run = present(world.ledger.runs.get(COMPANY, receipt.run_id or ""))
     assert run.counts["removed"] == len(receipt.forgotten)
     assert await memories.get(AGENT, uid(1)) is None
     await world.check_balance()
 
 
-async def test_a_forget_that_gives_up_names_the_run_of_what_went_before(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+async def test_a_forget_that_gives_up_names_the_run_of_what_went_before(world: MaintenanceFixture) -> None:
     await world.store([memory(1), memory(2)])
     memories, other = memories_of(world), memories_of(world)
     delete_many = memories._changes.delete_many
@@ -187,9 +176,8 @@ async def test_a_forget_that_gives_up_names_the_run_of_what_went_before(
 
 
 async def test_a_conflict_names_the_run_of_earlier_pages(
-    make_maintenance_fixture: MakeMaintenanceFixture, monkeypatch: pytest.MonkeyPatch
+    world: MaintenanceFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
     await world.store([memory(1), memory(2)])
     monkeypatch.setattr("memcore.backends.deletion.MAX_PAGE", 1)
     memories = memories_of(world)
@@ -259,24 +247,17 @@ async def test_a_lost_connection_names_the_run_of_what_was_done_or_begun(
     assert named_runs > len(counted.calls) // 2
 
 
-async def test_what_was_merged_with_its_copies_is_no_other_version(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+async def test_what_was_merged_with_its_copies_is_no_other_version(world: MaintenanceFixture) -> None:
     await world.store([memory(1, content="the lift is blue"), memory(2, content="The lift is blue.", days_old=20)])
     await world.maintenance_run()
     memories = memories_of(world)
-    one = await memories.get(AGENT, uid(1))
-    assert one is not None
+    one = present(await memories.get(AGENT, uid(1)))
     assert one.id not in {uid(1), uid(2)}
     changed = await memories.update(AGENT, uid(1), content="the lift is red")
     assert set(await world.live()) == {changed.id}
 
 
-async def test_of_many_first_versions_under_a_key_one_is_written(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+async def test_of_many_first_versions_under_a_key_one_is_written(world: MaintenanceFixture) -> None:
     await world.store([])
     memories = memories_of(world)
 
@@ -301,8 +282,7 @@ async def test_of_many_first_versions_under_a_key_one_is_written(
         await put("without", key=None)
 
 
-async def test_an_update_is_undone_by_its_run(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+async def test_an_update_is_undone_by_its_run(world: MaintenanceFixture) -> None:
     await world.store([memory(1)])
     memories = memories_of(world)
     before = await world.snapshot()
@@ -313,16 +293,14 @@ async def test_an_update_is_undone_by_its_run(make_maintenance_fixture: MakeMain
     await world.undo(run.run_id)
 
     assert await world.snapshot() == before
-    there = await memories.get(AGENT, new.id)
-    assert there is not None
+    there = present(await memories.get(AGENT, new.id))
     assert there.id == uid(1)
     again = await memories.update(AGENT, uid(1), content="a second try")
     assert (await memories.get(AGENT, uid(1))) == again
     await world.check_balance()
 
 
-async def test_what_is_forgotten_comes_back_with_one_undo(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+async def test_what_is_forgotten_comes_back_with_one_undo(world: MaintenanceFixture) -> None:
     await world.store(memory(number) for number in range(1, 8))
     memories = memories_of(world)
     before = await world.snapshot()
@@ -331,8 +309,7 @@ async def test_what_is_forgotten_comes_back_with_one_undo(make_maintenance_fixtu
     assert set(receipt.forgotten) == {uid(1), uid(2)}
     assert await memories.get(AGENT, uid(1)) is None
     assert [each.event for each in await memories.history(AGENT, uid(1))] == ["ADD", "DELETE"]
-    assert receipt.run_id is not None
-    await world.undo(receipt.run_id)
+    await world.undo(present(receipt.run_id))
     assert await world.snapshot() == before
     everything = await memories.forget(AGENT, everything=True)
     assert len(everything.forgotten) == 7
@@ -341,10 +318,7 @@ async def test_what_is_forgotten_comes_back_with_one_undo(make_maintenance_fixtu
     await world.check_balance()
 
 
-async def test_it_is_forgotten_by_filter_and_never_by_accident(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+async def test_it_is_forgotten_by_filter_and_never_by_accident(world: MaintenanceFixture) -> None:
     await world.backend.connect()
     memories = memories_of(world)
     for place, city in enumerate(["Berlin", "Lisbon", "Berlin"]):
@@ -369,8 +343,7 @@ async def test_it_is_forgotten_by_filter_and_never_by_accident(
     assert [each.content for each in (await memories.list(AGENT)).entries] == ["note 1"]
 
 
-async def test_a_foreign_id_changes_and_shows_nothing(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+async def test_a_foreign_id_changes_and_shows_nothing(world: MaintenanceFixture) -> None:
     await world.store([memory(1)])
     memories = memories_of(world)
     new = await memories.update(AGENT, uid(1), content="new")
@@ -398,9 +371,8 @@ async def test_a_foreign_id_changes_and_shows_nothing(make_maintenance_fixture: 
     ],
 )
 async def test_a_wrong_field_is_named_and_nothing_is_written(
-    make_maintenance_fixture: MakeMaintenanceFixture, fields: dict[str, Any], named: str
+    world: MaintenanceFixture, fields: dict[str, Any], named: str
 ) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
     await world.store([memory(1)])
     with pytest.raises(MemoryInputError) as caught:
         await memories_of(world).update(AGENT, uid(1), **fields)
@@ -409,8 +381,7 @@ async def test_a_wrong_field_is_named_and_nothing_is_written(
     assert world.ledger.runs.list(COMPANY) == ()
 
 
-async def test_a_crash_at_any_call_leaves_one_version(make_maintenance_fixture: MakeMaintenanceFixture) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
+async def test_a_crash_at_any_call_leaves_one_version(world: MaintenanceFixture) -> None:
     counted = Faults()
     await world.store([memory(1)])
     await memories_of(world, counted).update(AGENT, uid(1), content="trial")
@@ -435,9 +406,8 @@ def described(number: int, **attributes: str) -> MemoryRecord:
 
 
 async def test_only_repetitions_with_equal_attributes_become_one_and_their_ids_lead_to_it(
-    make_maintenance_fixture: MakeMaintenanceFixture,
+    world: MaintenanceFixture,
 ) -> None:
-    world = make_maintenance_fixture(LOSSLESS)
     await world.store([described(1, city="Berlin"), described(2, city="Berlin"), described(3, city="Lisbon")])
     await world.maintenance_run()
 

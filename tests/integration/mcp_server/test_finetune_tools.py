@@ -8,7 +8,7 @@ from mcp import MCPError
 from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY, StoppedClock
 from support.mcp_sessions import Sessions, envelope_of, facts_of
-from support.memory_services import memory_service
+from support.memory_services import memory_service, noted
 
 from memcore.ledger.ledger import Ledger
 from memcore.models.finetune import FineTunePlan
@@ -35,10 +35,6 @@ def client(ledger: Ledger, clock: StoppedClock, tmp_path: Path) -> Sessions:
         return toolset
 
     return Sessions(create_server("memtend", toolset_of, instructions=INSTRUCTIONS))
-
-
-def noted(ledger: Ledger) -> list[tuple[str, str, str | None, str | None]]:
-    return [(line.actor, line.action, line.subject, line.reason) for line in ledger.audit.page(COMPANY)]
 
 
 async def test_the_nine_tools_are_listed_with_their_hints(client: Sessions) -> None:

@@ -9,7 +9,8 @@ import pytest
 from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY, StoppedClock
 from support.mcp_sessions import Sessions, envelope_of, facts_of, text_of
-from support.memory_services import memory_service
+from support.memory_services import memory_service, noted
+from support.present import present
 
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.ledger.dead_letters import NewDeadLetter
@@ -60,13 +61,10 @@ def session_of(service: MemoryService, *verbs: str) -> Sessions:
 
 def held(ledger: Ledger, clock: StoppedClock, agent_id: str = "ada") -> Run:
     clock.advance(timedelta(hours=1))
-    run = ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=clock()))
-    assert run is not None
-    claimed = ledger.runs.claim(COMPANY, run.run_id, lease=timedelta(minutes=1))
-    assert claimed is not None
-    assert claimed.token is not None
+    run = present(ledger.runs.create(NewRun(company=COMPANY, agent_id=agent_id, planned_at=clock())))
+    claimed = present(ledger.runs.claim(COMPANY, run.run_id, lease=timedelta(minutes=1)))
     return ledger.runs.finish(
-        COMPANY, run.run_id, claimed.token, state=WorkState.HELD, counts={}, reason="it removes too much"
+        COMPANY, run.run_id, present(claimed.token), state=WorkState.HELD, counts={}, reason="it removes too much"
     )
 
 
@@ -74,10 +72,6 @@ async def proposed(service: MemoryService) -> Approval:
     return await service.approvals.propose(
         MemoryStoreRequest.model_validate({"content": HOSTILE, "category": "semantic"}), by="eve"
     )
-
-
-def noted(ledger: Ledger) -> list[tuple[str, str, str | None, str | None]]:
-    return [(line.actor, line.action, line.subject, line.reason) for line in ledger.audit.page(COMPANY)]
 
 
 def executed(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:

@@ -23,11 +23,6 @@ MakeBackend = Callable[[], Mem0Backend]
 
 
 @pytest.fixture
-def clock() -> StoppedClock:
-    return StoppedClock()
-
-
-@pytest.fixture
 def company() -> str:
     """A company that no other test has, for all share the servers."""
     return f"org-{uuid.uuid4().hex}"

@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 from qdrant_client.models import PointStruct
 from support.memories import record
+from support.present import present
 from support.reindex_fixture import ONE_PAGE, ReindexWorld
 
 from memcore.backends.mem0.backend import Mem0Backend
@@ -89,8 +90,7 @@ class Erasing:
         }
 
     def found(self) -> int:
-        done = self._world.ledger.erasures.get(self._world.company, self.erasure_id)
-        assert done is not None
+        done = present(self._world.ledger.erasures.get(self._world.company, self.erasure_id))
         assert done.receipt is not None
         return verified(done.receipt, self._world.ledger.signing_keys.all(), ErasureReceipt).places["store"].found
 
@@ -102,12 +102,10 @@ async def test_during_a_reindex_it_empties_both_collections_and_ends_behind_it(
     await filled(backend)
     await world.begin()
     await world.slice(lasts=ONE_PAGE)
-    reindex = world.ledger.reindexes.last(world.company)
-    assert reindex is not None
+    reindex = present(world.ledger.reindexes.last(world.company))
     assert reindex.stage is ReindexStage.COPYING
     assert 0 < reindex.looked_at < 3 * EACH
-    target = world.pointer.target
-    assert target is not None
+    target = present(world.pointer.target)
     before = world.points(world.pointer.current.name)
     stale = [
         PointStruct(id=key, payload=payload, vector=vector)

@@ -1,10 +1,10 @@
 """A reindex from its beginning to its end, and every command of a person."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from support.memories import copied, new_agent, record
+from support.present import present
 from support.reindex_fixture import ONE_PAGE, ReindexWorld, side_of, watched_queries
 
 from memcore.backends.mem0 import collection
@@ -17,8 +17,6 @@ from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.collections import Phase, ReindexStage
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.records import MemoryRecord, SearchNotes, Where
-
-from .conftest import MakeMaintenanceFixture
 
 
 async def _stored(backend: Mem0Backend, count: int, agent: str | None = None) -> list[MemoryRecord]:
@@ -35,11 +33,8 @@ def _prompt_prefixes(world: ReindexWorld, collection: str) -> set[str]:
 
 
 async def test_everything_is_carried_over_and_found_with_the_new_embedder(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: ReindexWorld, backend: Mem0Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
     records = await _stored(backend, 600)
     agent = records[0].entry.agent_id
     await backend.claim(Where(agent_id=agent, ids=frozenset({records[3].entry.id})), "a run's token")
@@ -72,17 +67,13 @@ async def test_everything_is_carried_over_and_found_with_the_new_embedder(
     assert backend.dense_weight == 0.7
     assert (await backend.retrieve_rankings(agent, MemoryQuery(text="valve"))).dense_weight == 0.7
     assert await backend.count_where(Where(agent_id=agent, token="a run's token")) == 1
-    reindex = world.ledger.reindexes.last(world.company)
-    assert reindex is not None
+    reindex = present(world.ledger.reindexes.last(world.company))
     assert (reindex.stage, reindex.fraction, reindex.looked_at) == (ReindexStage.DONE, 1.0, 601)
-    await backend.disconnect()
-    await world.close()
 
 
 async def test_a_store_of_an_older_release_is_found_as_before_and_by_more_words_once_it_is_indexed_again(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: ReindexWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_maintenance_fixture(tmp_path)
     backend, of_today = world.backend(), Tokenizer.both_terms
     agent, text = new_agent(), "La hija mayor está aprendiendo árabe en casa."
     signed = ("Ward A- is on the left.", "Ward A+ is on the left.")
@@ -114,15 +105,9 @@ async def test_a_store_of_an_older_release_is_found_as_before_and_by_more_words_
     with pytest.raises(MemoryInputError, match="--again"):
         await world.begin("even")
     await backend.disconnect()
-    await world.close()
 
 
-async def test_a_slice_tells_how_far_the_reindex_is(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
-) -> None:
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
+async def test_a_slice_tells_how_far_the_reindex_is(world: ReindexWorld, backend: Mem0Backend) -> None:
     await _stored(backend, 600)
     await world.begin()
     reported: list[tuple[str, float]] = []
@@ -131,23 +116,17 @@ async def test_a_slice_tells_how_far_the_reindex_is(
     assert 0.0 < reported[0][1] < 0.9
     assert reported[-1] == (ReindexStage.CATCHING_UP, 0.9)
     assert reported == sorted(reported, key=lambda each: each[1])
-    await backend.disconnect()
-    await world.close()
 
 
 async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+    world: ReindexWorld, backend: Mem0Backend
 ) -> None:
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
     records = await _stored(backend, 700)
     agent = records[0].entry.agent_id
     await world.begin()
     # One page of three: some is copied, and some is not.
     await world.slice(lasts=ONE_PAGE)
-    half = world.ledger.reindexes.last(world.company)
-    assert half is not None
+    half = present(world.ledger.reindexes.last(world.company))
     assert (half.stage, half.token, half.looked_at) == (ReindexStage.COPYING, None, 256)
 
     removed = sorted(one.entry.id for one in records)[::7]
@@ -167,16 +146,11 @@ async def test_what_is_written_and_removed_meanwhile_is_as_the_last_word_said(
     assert await backend.count_where(Where(agent_id=agent, token="token")) == 1
     assert {each.id for each in await backend.retrieve(agent, MemoryQuery(text="zeppelin"))} == noted.keys()
     assert world.ledger.reindex_marks.count(world.company) == 0
-    await backend.disconnect()
-    await world.close()
 
 
 async def test_copies_of_archived_memories_are_carried_over_too_also_those_written_meanwhile(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+    world: ReindexWorld, backend: Mem0Backend
 ) -> None:
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
     (summary,) = await _stored(backend, 1)
     agent = summary.entry.agent_id
     originals = [record(agent, f"the valve number {number} leaks oil") for number in range(600)]
@@ -193,16 +167,9 @@ async def test_copies_of_archived_memories_are_carried_over_too_also_those_writt
     copies = {copy.archival_id: (copy.summary_id, copy.record.entry) for copy in await backend.indexed_archived(agent)}
     assert copies == {copy.archival_id: (copy.summary_id, copy.record.entry) for copy in (*early, *late)}
     assert await backend.count(agent) == 1
-    await backend.disconnect()
-    await world.close()
 
 
-async def test_going_back_brings_what_was_written_since(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
-) -> None:
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
+async def test_going_back_brings_what_was_written_since(world: ReindexWorld, backend: Mem0Backend) -> None:
     records = await _stored(backend, 10)
     agent = records[0].entry.agent_id
     old = world.pointer.current.name
@@ -220,21 +187,15 @@ async def test_going_back_brings_what_was_written_since(
     assert world.pointer.current.name == old
     assert world.points(old).keys() == {one.entry.id for one in (*records[1:], *added)}
     assert _prompt_prefixes(world, old) == {"even"}
-    dropped = world.pointer.previous
-    assert dropped is not None
+    dropped = present(world.pointer.previous)
     await world.planning.drop_old()
     assert world.pointer.previous is None
     assert await world.reindex_target.count(dropped.name) == 0
     with pytest.raises(MemoryInputError, match="no old collection"):
         await world.planning.go_back()
-    await backend.disconnect()
-    await world.close()
 
 
-async def test_a_process_that_slept_through_it_all_writes_to_what_serves(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
-) -> None:
-    world = make_maintenance_fixture(tmp_path)
+async def test_a_process_that_slept_through_it_all_writes_to_what_serves(world: ReindexWorld) -> None:
     awake, asleep = world.backend(), world.backend()
     await awake.connect()
     await asleep.connect()
@@ -248,15 +209,11 @@ async def test_a_process_that_slept_through_it_all_writes_to_what_serves(
     assert added[0].entry.id in world.points(world.pointer.current.name)
     for backend in (awake, asleep):
         await backend.disconnect()
-    await world.close()
 
 
 async def test_a_cancelled_reindex_leaves_nothing_behind_and_can_be_begun_again(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+    world: ReindexWorld, backend: Mem0Backend
 ) -> None:
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
     await _stored(backend, 300)
     begun = await world.begin()
     with pytest.raises(MemoryInputError, match="under way"):
@@ -264,25 +221,20 @@ async def test_a_cancelled_reindex_leaves_nothing_behind_and_can_be_begun_again(
     await world.slice(lasts=ONE_PAGE)
     await world.planning.cancel()
 
-    assert begun.target is not None
-    assert await world.reindex_target.count(begun.target.name) == 0
+    assert await world.reindex_target.count(present(begun.target).name) == 0
     assert (world.pointer.phase, world.pointer.target) == (None, None)
-    over = await world.slice()
-    assert over is not None
+    over = present(await world.slice())
     assert isinstance(over.outcome, Skipped)
     with pytest.raises(MemoryInputError, match="none is under way"):
         await world.planning.cancel()
     await world.begin()
     await world.finish()
     assert await world.reindex_target.count(world.pointer.current.name) == 300
-    await backend.disconnect()
-    await world.close()
 
 
 async def test_a_process_of_the_new_configuration_serves_the_old_collection_with_the_old_embedder(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: ReindexWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_maintenance_fixture(tmp_path)
     first, changed = world.backend("even"), world.backend("odd")
     await first.connect()
     await _stored(first, 5)
@@ -296,13 +248,11 @@ async def test_a_process_of_the_new_configuration_serves_the_old_collection_with
     assert changed.vector_space == first.vector_space
     for backend in (first, changed):
         await backend.disconnect()
-    await world.close()
 
 
 async def test_an_embedder_that_is_no_longer_the_same_is_refused(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: ReindexWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_maintenance_fixture(tmp_path)
     first, changed = world.backend("even"), world.backend("odd")
     await first.connect()
     await first.disconnect()
@@ -311,20 +261,15 @@ async def test_an_embedder_that_is_no_longer_the_same_is_refused(
     )
     with pytest.raises(MemoryConfigError, match=r"'even' is another release.*memtend reindex"):
         await changed.connect()
-    await world.close()
 
 
 async def test_vectors_of_the_old_embedder_that_come_back_are_made_anew(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+    world: ReindexWorld, backend: Mem0Backend
 ) -> None:
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
     (one,) = await _stored(backend, 1)
     agent = one.entry.agent_id
     (kept,) = await backend.get_many(agent, [one.entry.id], with_vectors=True)
-    assert kept.vectors is not None
-    assert kept.vectors.space == backend.vector_space
+    assert present(kept.vectors).space == backend.vector_space
     await backend.delete_many(agent, [one.entry.id])
     await world.begin()
     await world.finish()
@@ -332,20 +277,16 @@ async def test_vectors_of_the_old_embedder_that_come_back_are_made_anew(
 
     await backend.store_many([kept])
     assert _prompt_prefixes(world, world.pointer.current.name) == {"odd"}
-    await backend.disconnect()
-    await world.close()
 
 
 async def test_writes_wait_while_they_are_stopped_and_go_on_when_the_worker_is_dead(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
+    world: ReindexWorld, backend: Mem0Backend
 ) -> None:
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
     await _stored(backend, 5)
     begun = await world.begin()
-    frozen = world.ledger.collection_pointers.freeze(world.company, version=begun.version, lasts=timedelta(seconds=3))
-    assert frozen is not None
+    frozen = present(
+        world.ledger.collection_pointers.freeze(world.company, version=begun.version, lasts=timedelta(seconds=3))
+    )
 
     # The clock goes on with each look that the writer takes: it waits until the time is over, and thaws.
     added = await _stored(backend, 1)
@@ -356,33 +297,21 @@ async def test_writes_wait_while_they_are_stopped_and_go_on_when_the_worker_is_d
     )
     await world.finish()
     assert added[0].entry.id in world.points(world.pointer.current.name)
-    await backend.disconnect()
-    await world.close()
 
 
-async def test_a_pause_holds_it_and_one_worker_at_a_time_has_it(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
-) -> None:
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
+async def test_a_pause_holds_it_and_one_worker_at_a_time_has_it(world: ReindexWorld, backend: Mem0Backend) -> None:
     await _stored(backend, 5)
     await world.begin()
     world.ledger.companies.pause(world.company)
-    paused = await world.slice()
-    assert paused is not None
+    paused = present(await world.slice())
     assert isinstance(paused.outcome, Deferred)
     world.ledger.companies.resume(world.company)
 
     (item,) = world.ledger.work.open(world.company, ReindexPayload.task)
     assert world.ledger.reindexes.claim(world.company, item.key, lease=LEASE_LENGTH) is not None
-    second = await world.slice()
-    assert second is not None
+    second = present(await world.slice())
     assert isinstance(second.outcome, Skipped)
     world.clock.now += LEASE_LENGTH
-    third = await world.slice()
-    assert third is not None
+    third = present(await world.slice())
     assert isinstance(third.outcome, Done)
     assert world.pointer.current.generation == 2
-    await backend.disconnect()
-    await world.close()

@@ -3,15 +3,16 @@
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.memories import new_agent, record
-from support.reindex_fixture import ONE_PAGE, SidedEmbedder
+from support.present import present
+from support.reindex_fixture import ONE_PAGE, ReindexWorld, SidedEmbedder
 
+from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.mem0.reindex_target import SyncResult
 from memcore.jobs import Deferred, Done, Skipped
 from memcore.ledger.attempt import LEASE_LENGTH
@@ -19,15 +20,10 @@ from memcore.ledger.collections import Phase
 from memcore.reindex import FREEZE, FRESH
 from memcore.telemetry.events import Event
 
-from .conftest import MakeMaintenanceFixture
-
 
 async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    world: ReindexWorld, backend: Mem0Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
     agent = new_agent()
     await backend.store_many([record(agent)])
     await world.begin()
@@ -38,8 +34,7 @@ async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on
         slice_ = await world.slice()
     assert slice_ is not None
     assert (slice_.outcome, slice_.goes_on) == (Deferred(reason="MemoryConfigError"), False)
-    reindex = world.ledger.reindexes.last(world.company)
-    assert reindex is not None
+    reindex = present(world.ledger.reindexes.last(world.company))
     assert "memtend reindex --cancel" in (reindex.reason or "")
     assert [vars(one)["error"] for one in caplog.records if one.msg == Event.MEMORY_REINDEX_TROUBLE] == [
         "MemoryConfigError"
@@ -48,27 +43,18 @@ async def test_an_embedder_that_changed_under_it_is_told_and_what_serves_goes_on
     await backend.store_many([record(agent)])
     await world.finish()
     assert len(world.points(world.pointer.current.name)) == 2
-    reindex = world.ledger.reindexes.last(world.company)
-    assert reindex is not None
+    reindex = present(world.ledger.reindexes.last(world.company))
     assert reindex.reason is None
-    await backend.disconnect()
-    await world.close()
 
 
-async def test_a_collection_that_is_gone_is_not_taken_for_a_full_one(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path
-) -> None:
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
+async def test_a_collection_that_is_gone_is_not_taken_for_a_full_one(world: ReindexWorld, backend: Mem0Backend) -> None:
     await backend.store_many([record(new_agent()) for _ in range(300)])
     begun = await world.begin()
     assert begun.target is not None
     await world.slice(lasts=ONE_PAGE)
     await world.reindex_target.drop(begun.target.name)
     await world.slice()
-    reindex = world.ledger.reindexes.last(world.company)
-    assert reindex is not None
+    reindex = present(world.ledger.reindexes.last(world.company))
     assert "is gone" in (reindex.reason or "")
     assert world.pointer.current == begun.current
 
@@ -78,20 +64,12 @@ async def test_a_collection_that_is_gone_is_not_taken_for_a_full_one(
     assert again.target.name != begun.target.name
     await world.finish()
     assert len(world.points(again.target.name)) == 300
-    await backend.disconnect()
-    await world.close()
 
 
 async def test_writes_that_were_stopped_for_too_long_go_on_without_a_switch(
-    make_maintenance_fixture: MakeMaintenanceFixture,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    world: ReindexWorld, backend: Mem0Backend, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
     await backend.store_many([record(new_agent())])
     begun = await world.begin()
     await world.slice(lasts=timedelta(milliseconds=1))
@@ -118,16 +96,11 @@ async def test_writes_that_were_stopped_for_too_long_go_on_without_a_switch(
     assert world.pointer.current == begun.target
     switched = [vars(one)["generation"] for one in caplog.records if one.msg == Event.MEMORY_REINDEX_SWITCHED]
     assert switched == [2]
-    await backend.disconnect()
-    await world.close()
 
 
 async def test_a_write_is_sent_soon_after_the_owner_was_confirmed_and_never_by_another(
-    make_maintenance_fixture: MakeMaintenanceFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: ReindexWorld, backend: Mem0Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = make_maintenance_fixture(tmp_path)
-    backend = world.backend()
-    await backend.connect()
     await backend.store_many([record(new_agent()) for _ in range(300)])
     begun = await world.begin()
     assert begun.target is not None
@@ -158,9 +131,6 @@ async def test_a_write_is_sent_soon_after_the_owner_was_confirmed_and_never_by_a
 
     ages.clear()
     takes = LEASE_LENGTH
-    late = await world.slice()
-    assert late is not None
+    late = present(await world.slice())
     assert isinstance(late.outcome, Skipped)
     assert ages == []
-    await backend.disconnect()
-    await world.close()

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from support.present import present
 from support.repository import ROOT
 from support.running_stack import clean_environ, wait_until
 
@@ -145,8 +146,7 @@ def test_a_signal_that_ends_a_part_is_reported(fork: Fork, end: str, code: int) 
 def test_a_killed_launcher_takes_no_part_with_it_and_another_starts_the_next(launcher: Launcher, fork: Fork) -> None:
     part = fork()
     part.reported()
-    killed = launcher.pid
-    assert killed is not None
+    killed = present(launcher.pid)
     os.kill(killed, signal.SIGKILL)
     wait_until(lambda: not is_alive(killed), what="its end")
     assert part.process.poll() is None
@@ -162,8 +162,7 @@ def test_a_launcher_that_hangs_is_replaced(
     launcher: Launcher, fork: Fork, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fork().reported()
-    hung = launcher.pid
-    assert hung is not None
+    hung = present(launcher.pid)
     os.kill(hung, signal.SIGSTOP)
     with monkeypatch.context() as hurried, (tmp_path / "log").open("ab") as log:
         hurried.setattr(forks, "ANSWER_LIMIT", forks.ANSWER_LIMIT / 100)
@@ -250,16 +249,14 @@ def watch(home: Path) -> Generator[Callable[[ServiceSpec], Supervisor]]:
 
 
 def seen(home: Path) -> tuple[int | None, bool, int]:
-    state = read_state(home)
-    assert state is not None
+    state = present(read_state(home))
     return state.parts[0].pid, state.parts[0].ready, state.parts[0].restarts
 
 
 def test_a_killed_part_and_a_killed_launcher_come_back(
     home: Path, part: ServiceSpec, watch: Callable[[ServiceSpec], Supervisor]
 ) -> None:
-    launcher = watch(part)._launcher
-    assert launcher is not None
+    launcher = present(watch(part)._launcher)
     first, forker = seen(home)[0], launcher.pid
     assert first is not None
     assert forker is not None
@@ -269,8 +266,7 @@ def test_a_killed_part_and_a_killed_launcher_come_back(
     assert seen(home) == (first, True, 0)
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: seen(home)[1:] == (True, 1), what="the part to be back")
-    again = seen(home)[0]
-    assert again is not None
+    again = present(seen(home)[0])
     assert psutil.Process(again).ppid() == launcher.pid
 
 
@@ -283,11 +279,9 @@ def test_where_nothing_can_be_forked_parts_are_started_without_a_launcher(
     code: int,
 ) -> None:
     monkeypatch.setattr(forks, "program_argv", lambda _: (sys.executable, "-c", f"raise SystemExit({code})"))
-    launcher = watch(part)._launcher
-    assert launcher is not None
+    launcher = present(watch(part)._launcher)
     assert not launcher.is_usable
-    pid = seen(home)[0]
-    assert pid is not None
+    pid = present(seen(home)[0])
     assert psutil.Process(pid).ppid() == os.getpid()
     reported = json.loads((home / "run" / "one.ready").read_text())
     assert (reported["session"], reported["umask"], reported["preloaded"]) == (pid, 0o077, False)

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import psutil
 import pytest
+from support.present import present
 from support.running_stack import wait_until
 
 from memcore.errors import MemoryConfigError, MemoryConnectionError
@@ -108,21 +109,18 @@ def watched(supervise: MakeSupervisor) -> Generator[MakeSupervisor]:
 
 
 def pid_of(home: Path, name: str) -> int | None:
-    state = read_state(home)
-    assert state is not None
+    state = present(read_state(home))
     return next(part.pid for part in state.parts if part.name == name)
 
 
 def restarts(home: Path, name: str) -> int:
-    state = read_state(home)
-    assert state is not None
+    state = present(read_state(home))
     return next(part.restarts for part in state.parts if part.name == name)
 
 
 def test_a_started_stack_is_told_to_the_world(home: Path, make_part: MakePart, supervise: MakeSupervisor) -> None:
     supervise(make_part("one"), make_part("two")).start()
-    state = read_state(home)
-    assert state is not None
+    state = present(read_state(home))
     assert state.is_alive
     assert [(part.name, part.ready, part.restarts) for part in state.parts] == [("one", True, 0), ("two", True, 0)]
     assert all(part.pid and same_process(part.pid, part.born) for part in state.parts)
@@ -205,8 +203,7 @@ def test_after_the_supervisor_slept_its_parts_have_time_to_show_life(
     supervisor = Supervisor(home, [living("one")], {"PATH": os.environ["PATH"]}, monotonic=clock)
     supervisor.start()
     try:
-        first = pid_of(home, "one")
-        assert first is not None
+        first = present(pid_of(home, "one"))
         look(supervisor)
         stop(first)
         clock.seconds += 10 * STARTING_SECONDS
@@ -307,8 +304,7 @@ def test_a_part_that_nobody_needs_sleeps_until_somebody_does_and_then_stays(
     job, left_over = home / "job", home / "run" / "sleeper.ready"
     left_over.touch()
     watched(make_part("one"), make_part("sleeper", is_needed=job.exists))
-    state = read_state(home)
-    assert state is not None
+    state = present(read_state(home))
     assert [part.name for part in state.parts] == ["one"]
     assert state.asleep == ("sleeper",)
     assert sleeping_parts(home) == {"sleeper"}
@@ -316,8 +312,7 @@ def test_a_part_that_nobody_needs_sleeps_until_somebody_does_and_then_stays(
     assert not left_over.exists()
     job.touch()
     wait_until(lambda: not sleeping_parts(home), what="the part to be called")
-    first = pid_of(home, "sleeper")
-    assert first is not None
+    first = present(pid_of(home, "sleeper"))
     job.unlink()
     os.kill(first, signal.SIGKILL)
     wait_until(
@@ -332,8 +327,7 @@ def test_the_stack_does_not_wait_for_a_part_that_loads(
     watched(slow, make_part("one"))
 
     def seen() -> dict[str, tuple[bool, bool]]:
-        state = read_state(home)
-        assert state is not None
+        state = present(read_state(home))
         return {part.name: (part.ready, part.starting) for part in state.parts}
 
     assert seen() == {"slow": (False, True), "one": (True, False)}
@@ -429,8 +423,7 @@ def test_a_state_that_cannot_be_written_is_said_once_and_stops_nothing(
         full.setattr(supervising, "STATE_SECONDS", 0.0)
         full.setattr(supervising, "write_state", write)
         made = watched(make_part("one"))
-        pid = made._members[0].pid
-        assert pid is not None
+        pid = present(made._members[0].pid)
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: made._members[0].restarts == 1 and made._members[0].is_well, what="the part to be back")
         assert len(health_checks) > 2
@@ -447,8 +440,7 @@ def test_a_part_that_cannot_be_started_is_tried_again_until_it_can(
     member = made._members[0]
     with monkeypatch.context() as full:
         full.setattr(subprocess, "Popen", _disk_full)
-        first = member.pid
-        assert first is not None
+        first = present(member.pid)
         os.kill(first, signal.SIGKILL)
         wait_until(lambda: member.restarts >= 2, what="two tries")
         assert member.pid is None
@@ -474,8 +466,7 @@ def test_parts_stop_in_reverse_and_those_beside_each_other_together(
     made.start()
     made.stop()
     assert (home / "order").read_text().split() == ["worker", "store", "broker"]
-    state = read_state(home)
-    assert state is not None
+    state = present(read_state(home))
     assert [part.pid for part in state.parts] == [None] * 4
 
 
@@ -484,8 +475,7 @@ def test_what_does_not_want_to_go_is_killed_with_its_children(
 ) -> None:
     made = supervise(make_part("stubborn", STUBBORN, stop_limit=timedelta(seconds=0.3)))
     made.start()
-    pid = pid_of(home, "stubborn")
-    assert pid is not None
+    pid = present(pid_of(home, "stubborn"))
     family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     made.stop()
     psutil.wait_procs(family, timeout=10)
@@ -498,8 +488,7 @@ def test_children_that_outlive_their_part_are_ended_before_it_starts_again(
     watched(make_part("parent", 'sleep 600 & echo $! >> "$RUNS"; touch $READY; wait'))
     runs = home / "parent.runs"
     orphan = psutil.Process(int(runs.read_text().split()[0]))
-    pid = pid_of(home, "parent")
-    assert pid is not None
+    pid = present(pid_of(home, "parent"))
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: restarts(home, "parent") == 1, what="the new part")
     assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
@@ -556,8 +545,7 @@ def test_what_a_killed_supervisor_left_is_ended_by_the_next(home: Path, make_par
     try:
         assert other.stdout is not None
         assert other.stdout.readline() == "up\n"
-        pid = pid_of(home, "left")
-        assert pid is not None
+        pid = present(pid_of(home, "left"))
         with pytest.raises(MemoryConfigError):
             take_over(home)
     finally:

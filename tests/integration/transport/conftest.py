@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from kombu.connection import Connection
+from kombu.entity import Queue
 from redis import Redis
 from support.valkey_servers import BrokerAddress, valkey_server
 
@@ -11,6 +12,19 @@ from workers.transport import register, reliable_url
 
 #: Opens a connection: ``connect("stock" | "ours", url=..., **transport_options)``.
 type_of_connect = Callable[..., Any]
+
+QUEUE = Queue("jobs", routing_key="jobs")
+
+
+def publish(connection: Any, *bodies: str) -> None:
+    with connection.Producer() as producer:
+        for body in bodies:
+            producer.publish(body, routing_key="jobs", declare=[QUEUE])
+
+
+def drain_for_ever(connection: Any) -> None:
+    while True:
+        connection.drain_events(timeout=60)
 
 
 @pytest.fixture(scope="session")

@@ -11,13 +11,7 @@ from redis import Redis
 from support.cutting_proxy import cutting_proxy
 from support.valkey_servers import BrokerAddress
 
-QUEUE = Queue("jobs", routing_key="jobs")
-
-
-def publish(connection: Any, *bodies: str) -> None:
-    with connection.Producer() as producer:
-        for body in bodies:
-            producer.publish(body, routing_key="jobs", declare=[QUEUE])
+from .conftest import QUEUE, drain_for_ever, publish
 
 
 def take_without_ack(connection: Any, number: int) -> list[Any]:
@@ -29,11 +23,6 @@ def take_without_ack(connection: Any, number: int) -> list[Any]:
     while len(messages) < number:
         connection.drain_events(timeout=60)
     return messages
-
-
-def drain_for_ever(connection: Any) -> None:
-    while True:
-        connection.drain_events(timeout=60)
 
 
 @pytest.mark.parametrize("transport", ["stock", "ours"])

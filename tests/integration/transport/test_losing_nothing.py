@@ -4,25 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kombu.entity import Queue
 from kombu.messaging import Consumer
 from redis import Redis
 from redis.exceptions import ResponseError
 from support.cutting_proxy import cutting_proxy
 from support.valkey_servers import BrokerAddress, queue_length
 
-QUEUE = Queue("jobs", routing_key="jobs")
-
-
-def publish(connection: Any, *bodies: str) -> None:
-    with connection.Producer() as producer:
-        for body in bodies:
-            producer.publish(body, routing_key="jobs", declare=[QUEUE])
-
-
-def drain_for_ever(connection: Any) -> None:
-    while True:
-        connection.drain_events(timeout=60)
+from .conftest import QUEUE, drain_for_ever, publish
 
 
 @pytest.mark.parametrize(("transport", "is_kept"), [("stock", False), ("ours", True)])

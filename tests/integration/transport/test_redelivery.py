@@ -15,12 +15,7 @@ from redis import Redis
 
 from workers.transport.holder import holder_of
 
-QUEUE = Queue("jobs", routing_key="jobs")
-
-
-def publish(connection: Any, body: str) -> None:
-    with connection.Producer() as producer:
-        producer.publish(body, routing_key="jobs", declare=[QUEUE])
+from .conftest import QUEUE, publish
 
 
 def take(connection: Any) -> Any:

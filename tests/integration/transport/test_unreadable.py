@@ -14,19 +14,13 @@ from kombu.messaging import Consumer
 from redis import Redis
 from support.running_stack import wait_until
 
-QUEUE = Queue("jobs", routing_key="jobs")
+from .conftest import QUEUE, publish
 
 #: Stands in every message that cannot be read, and in no log.
 SECRET = "xylophonequartz"
 
 #: Longest wait for what takes milliseconds, in seconds.
 PATIENCE = 60
-
-
-def publish(connection: Any, *bodies: str) -> None:
-    with connection.Producer() as producer:
-        for body in bodies:
-            producer.publish(body, routing_key="jobs", declare=[QUEUE])
 
 
 @contextmanager

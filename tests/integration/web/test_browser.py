@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from support.chromium import NPM_AXE, chromium, npm_packages
 from support.console_world import HOSTILE, ConsoleWorld, dead_letter
+from support.present import present
 from support.serve_process import ServeProcess, serve_process
 
 from memcore.models.approval import ApprovalState
@@ -79,14 +80,12 @@ def test_a_skill_is_approved(page: Page, world: ConsoleWorld) -> None:
     form.get_by_label("Reason").fill("no, wait")
     form.get_by_role("button").click()
     page.locator("#sure").get_by_role("button", name="Cancel").click()
-    found = world.ledger.approvals.get(world.company, world.approval_id)
-    assert found is not None
+    found = present(world.ledger.approvals.get(world.company, world.approval_id))
     assert found.state is ApprovalState.PENDING
     page.reload()
     decide(page, "Approve")
     expect(page.locator("h1 .state")).to_have_text("approved")
-    found = world.ledger.approvals.get(world.company, world.approval_id)
-    assert found is not None
+    found = present(world.ledger.approvals.get(world.company, world.approval_id))
     assert (found.state, found.reason) == (ApprovalState.APPROVED, "looked at it")
     assert str(found.decided_by).startswith("ada-")
     page.goto("/console/skills")
@@ -171,8 +170,7 @@ def test_two_hundred_agents_are_no_long_page(page: Page) -> None:
     page.locator("tbody tr").last.scroll_into_view_if_needed()
     # The names of the columns, and the menu, stay in sight.
     for part in (page.locator("thead th").first, page.locator(".top")):
-        box = part.bounding_box()
-        assert box is not None
+        box = present(part.bounding_box())
         assert 0 <= box["y"] < 120
     page.get_by_role("link", name="Next →").click()
     expect(page.locator("tbody tr").first).to_contain_text("fleet-050")
@@ -214,8 +212,7 @@ def test_without_script_a_person_decides_too(browser: Browser, server: ServeProc
     form.get_by_label("Reason").fill("a look")
     form.get_by_role("button").click()
     expect(page.get_by_role("status")).to_contain_text("Paused")
-    agent = world.ledger.agents.get(world.company, "fleet-007")
-    assert agent is not None
+    agent = present(world.ledger.agents.get(world.company, "fleet-007"))
     assert agent.paused
     page.get_by_role("button", name="Sign out").click()
     page.goto("/console/fleet")

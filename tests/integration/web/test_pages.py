@@ -1,8 +1,8 @@
 """Every page of the console over a running stack, empty and full; texts of memories stay texts; actions are audited."""
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from html import escape
 
 import pytest
@@ -15,20 +15,15 @@ from support.running_stack import wait_until
 from memcore.ledger.access.keys import Verb
 from ops.web.pages import fenced
 
-Act = Callable[[ConsoleClient], Awaitable[None]]
-
 #: Pages that a company without agents has, too.
 PAGES = ("fleet", "runs", "memories", "approvals", "skills", "queues", "cost", "embedder", "audit")
 
 
-def visit(world: ConsoleWorld, act: Act, *, token: str | None = None) -> None:
-    """Serve the stack here, and act in a browser in which somebody has signed in."""
-
-    async def served() -> None:
-        async with http_api(world.stack.settings) as opened, signed_in(opened.app, token or world.key()) as client:
-            await act(client)
-
-    asyncio.run(served())
+@asynccontextmanager
+async def visiting(world: ConsoleWorld, *, token: str | None = None) -> AsyncIterator[ConsoleClient]:
+    """Serve the stack here, with a browser in which somebody has signed in."""
+    async with http_api(world.stack.settings) as opened, signed_in(opened.app, token or world.key()) as client:
+        yield client
 
 
 def memory_ids(page: str) -> list[str]:
@@ -42,21 +37,19 @@ def audited(world: ConsoleWorld, action: str, subject: str) -> list[tuple[str, s
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_each_page_is_there_for_a_company_without_anything(world: ConsoleWorld, page: str) -> None:
+async def test_each_page_is_there_for_a_company_without_anything(world: ConsoleWorld, page: str) -> None:
     if world.ledger.companies.get("empty") is None:
         world.ledger.companies.add("empty")
     key = world.ledger.api_keys.create("empty", name=new_agent("eve"), verbs=list(Verb)).token
 
-    async def act(client: ConsoleClient) -> None:
+    async with visiting(world, token=key) as client:
         text = await client.get(page)
         assert 'aria-current="page"' in text
         assert world.agent not in text
 
-    visit(world, act, token=key)
 
-
-def test_each_page_shows_what_there_is(world: ConsoleWorld) -> None:
-    async def act(client: ConsoleClient) -> None:
+async def test_each_page_shows_what_there_is(world: ConsoleWorld) -> None:
+    async with visiting(world) as client:
         fleet = await client.get(f"fleet?q={world.agent}")
         assert "1 of 20" in fleet
         assert world.agent in fleet
@@ -82,14 +75,12 @@ def test_each_page_shows_what_there_is(world: ConsoleWorld) -> None:
         assert "wordllama" in await client.get("embedder")
         assert "person:ada" in await client.get("audit")
 
-    visit(world, act)
 
-
-def test_two_hundred_agents_are_searched_sorted_and_paged(world: ConsoleWorld) -> None:
+async def test_two_hundred_agents_are_searched_sorted_and_paged(world: ConsoleWorld) -> None:
     def shown(page: str) -> list[str]:
         return re.findall(r">(fleet-\d{3})</a>", page)
 
-    async def act(client: ConsoleClient) -> None:
+    async with visiting(world) as client:
         first = await client.get("fleet?q=clerk")
         assert shown(first) == [f"fleet-{number:03}" for number in range(50)]
         assert "1 of 4" in first
@@ -99,11 +90,9 @@ def test_two_hundred_agents_are_searched_sorted_and_paged(world: ConsoleWorld) -
         assert shown(await client.get("fleet?q=clerk&at=99999"))[-1] == "fleet-199"
         assert "No agent matches" in await client.get("fleet?q=nobody")
 
-    visit(world, act)
 
-
-def test_the_text_of_a_memory_is_shown_and_never_run(world: ConsoleWorld) -> None:
-    async def act(client: ConsoleClient) -> None:
+async def test_the_text_of_a_memory_is_shown_and_never_run(world: ConsoleWorld) -> None:
+    async with visiting(world) as client:
         found = await client.get(f"memories?agent={world.agent}&q=document+title+taken")
         (memory_id, *_) = memory_ids(found)
         one = await client.get(f"memories/one?agent={world.agent}&id={memory_id}")
@@ -114,11 +103,9 @@ def test_the_text_of_a_memory_is_shown_and_never_run(world: ConsoleWorld) -> Non
             assert "49" not in page.partition("{{")[0][-20:]
             assert escape(fenced(HOSTILE)).replace("&#x27;", "&#39;").replace("&quot;", "&#34;") in page
 
-    visit(world, act)
 
-
-def test_memories_are_listed_by_pages_forgotten_and_undone(world: ConsoleWorld) -> None:
-    async def act(client: ConsoleClient) -> None:
+async def test_memories_are_listed_by_pages_forgotten_and_undone(world: ConsoleWorld) -> None:
+    async with visiting(world) as client:
         listed = await client.get(f"memories?agent={world.agent}&category=semantic")
         assert len(memory_ids(listed)) == 10
         found = await client.get(f"memories?agent={world.agent}&q=fact+7")
@@ -136,11 +123,9 @@ def test_memories_are_listed_by_pages_forgotten_and_undone(world: ConsoleWorld) 
         assert memory_id in memory_ids(await client.get(f"memories?agent={world.agent}"))
         assert "undo" in await client.get(f"runs?agent={world.agent}")
 
-    visit(world, act)
 
-
-def test_a_memory_of_the_archive_is_found_and_restored(world: ConsoleWorld) -> None:
-    async def act(client: ConsoleClient) -> None:
+async def test_a_memory_of_the_archive_is_found_and_restored(world: ConsoleWorld) -> None:
+    async with visiting(world) as client:
         archived = await client.get(f"memories/archive?agent={world.agent}")
         memory_id = memory_ids(archived)[0]
         assert "Restore from the archive" in await client.get(f"memories/one?agent={world.agent}&id={memory_id}")
@@ -148,11 +133,9 @@ def test_a_memory_of_the_archive_is_found_and_restored(world: ConsoleWorld) -> N
         assert audited(world, "archive.restore", memory_id) == [("person:ada", "the test says so")]
         wait_until(lambda: world.run_of(world.agent, "restore") is not None, what="the restore")
 
-    visit(world, act)
 
-
-def test_a_held_runs_page_shows_its_plan_and_a_release_is_of_that_plan(world: ConsoleWorld) -> None:
-    async def act(client: ConsoleClient) -> None:
+async def test_a_held_runs_page_shows_its_plan_and_a_release_is_of_that_plan(world: ConsoleWorld) -> None:
+    async with visiting(world) as client:
         shown = await client.get(f"runs/{world.held_run_id}")
         (version,) = set(re.findall(r'name="plan" value="([0-9a-f]{64})"', shown))
         assert "memories would become 1" in shown
@@ -166,11 +149,9 @@ def test_a_held_runs_page_shows_its_plan_and_a_release_is_of_that_plan(world: Co
             assert refused.status_code == status, refused.text
         assert version in await client.get(f"runs/{world.held_run_id}?at=99")
 
-    visit(world, act)
 
-
-def test_a_held_run_is_dismissed(world: ConsoleWorld) -> None:
-    async def act(client: ConsoleClient) -> None:
+async def test_a_held_run_is_dismissed(world: ConsoleWorld) -> None:
+    async with visiting(world) as client:
         assert world.held_run_id in await client.get("fleet?show=held")
         assert "Release" in await client.get(f"runs/{world.held_run_id}")
         await client.decide(f"runs/{world.held_run_id}/dismiss")
@@ -179,13 +160,11 @@ def test_a_held_run_is_dismissed(world: ConsoleWorld) -> None:
         again = await client.send(f"runs/{world.held_run_id}/release", confirm="yes", reason="x", plan="x")
         assert (again.status_code, "run_id" in again.text) == (422, True)
 
-    visit(world, act)
 
-
-def test_a_letter_is_sent_again_and_another_deleted(world: ConsoleWorld) -> None:
+async def test_a_letter_is_sent_again_and_another_deleted(world: ConsoleWorld) -> None:
     one, two = (dead_letter(world.ledger, world.company, world.agent) for _ in range(2))
 
-    async def act(client: ConsoleClient) -> None:
+    async with visiting(world) as client:
         await client.get("queues")
         await client.decide("queues/replay", job=one)
         await client.decide("queues/delete", job=two)
@@ -195,15 +174,13 @@ def test_a_letter_is_sent_again_and_another_deleted(world: ConsoleWorld) -> None
         assert audited(world, "dead_letters.delete", two) == [("person:ada", "the test says so")]
         assert (await client.send("queues/replay", job=two, confirm="yes", reason="x")).status_code == 404
 
-    visit(world, act)
 
-
-def test_what_is_of_another_company_or_agent_is_not_found(world: ConsoleWorld) -> None:
+async def test_what_is_of_another_company_or_agent_is_not_found(world: ConsoleWorld) -> None:
     if world.ledger.companies.get("globex") is None:
         world.ledger.companies.add("globex")
     foreign = world.ledger.api_keys.create("globex", name=new_agent("eve"), verbs=list(Verb)).token
 
-    async def outsider(client: ConsoleClient) -> None:
+    async with visiting(world, token=foreign) as client:
         for path in (f"runs/{world.run_id}", f"approvals/{world.approval_id}"):
             assert "The lift" not in await client.get(path, 404)
         for path in ("fleet", "runs", "approvals", "queues", "cost", "audit", f"memories?agent={world.agent}"):
@@ -214,12 +191,8 @@ def test_what_is_of_another_company_or_agent_is_not_found(world: ConsoleWorld) -
             assert (await client.send(path, confirm="yes", reason="x")).status_code == 404
         assert (await client.send("queues/delete", job=world.job_id, confirm="yes", reason="x")).status_code == 404
 
-    visit(world, outsider, token=foreign)
-
-    async def colleague(client: ConsoleClient) -> None:
+    async with visiting(world, token=world.key(agents=[world.held])) as client:
         for path in (f"runs/{world.run_id}",):
             await client.get(path, 404)
         await client.get("memories")
         assert (await client.send(f"runs/{world.run_id}/undo", confirm="yes", reason="x")).status_code == 404
-
-    visit(world, colleague, token=world.key(agents=[world.held]))

@@ -25,21 +25,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[StackAddress]:
 
 
 @pytest.fixture
-def memtend(stack: StackAddress) -> CommandLine:
-    return CommandLine(home=stack.home)
-
-
-@pytest.fixture
 def ledger(stack: StackAddress) -> Iterator[Ledger]:
     opened = Ledger.open(stack.settings.ledger_urls)
     yield opened
     opened.close()
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    with listening() as made:
-        yield made
 
 
 def _added(memtend: CommandLine, url: str, name: str, *events: str) -> str:

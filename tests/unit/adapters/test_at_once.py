@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from anthropic.lib.tools import ToolError
 from support.fake_memory import LocalMemory
+from support.present import present
 
 from memcore.adapters.anthropic_memory import MemtendMemoryTool
 from memcore.adapters.langgraph import MemtendStore
@@ -38,8 +39,7 @@ async def test_of_ten_puts_to_one_key_all_are_done_and_the_last_stays(local: Loc
         assert len(found) == len(local.entries) == 1
         assert found[0].value["n"] // 10 == round_
     await store.aput(("a",), "k", {"n": 99})
-    last = store.get(("a",), "k")
-    assert last is not None
+    last = present(store.get(("a",), "k"))
     assert last.value == {"n": 99}
 
 
@@ -98,8 +98,7 @@ def test_a_file_that_is_edited_while_it_is_renamed_keeps_the_edit(
 
     async def edited_before(self: Memories, *given: object, **how: object) -> object:
         for text in edits:
-            entry = await self.get_by_key(AGENT, "a.txt", namespace="memory-tool")
-            assert entry is not None
+            entry = present(await self.get_by_key(AGENT, "a.txt", namespace="memory-tool"))
             await self.update(AGENT, entry.id, content=f"{entry.content}{text}\n")
         return await forget(self, *given, **how)  # type: ignore[arg-type]  # as it was given
 

@@ -25,6 +25,7 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 from support.fake_memory import AnyMemory, FakeClock, FakeMemory, LocalMemory
+from support.present import present
 from support.running_stack import wait_until
 
 from memcore.adapters.langgraph import AsyncMemtendStore, MemoryFilterError, MemtendStore
@@ -66,8 +67,7 @@ def unordered(found: Any) -> Any:
 
 def test_what_is_put_can_be_got_at_once(store: MemtendStore) -> None:
     store.put(USERS, "prefs", {"theme": "dark"})
-    item = store.get(USERS, "prefs")
-    assert item is not None
+    item = present(store.get(USERS, "prefs"))
     assert plain(item) == (USERS, "prefs", {"theme": "dark"})
     assert item.created_at <= item.updated_at
     assert item.created_at.tzinfo is not None
@@ -77,8 +77,7 @@ def test_the_time_of_an_item_is_that_of_the_last_put(store: MemtendStore) -> Non
     times = []
     for _ in range(2):
         store.put(USERS, "k", {"a": 1})
-        item = store.get(USERS, "k")
-        assert item is not None
+        item = present(store.get(USERS, "k"))
         times.append(item.updated_at)
     assert times[0] < times[1]
 
@@ -110,8 +109,7 @@ def test_a_value_comes_back_after_another_and_after_a_delete(store: MemtendStore
 )
 def test_any_json_comes_back_exactly(store: MemtendStore, value: dict[str, Any]) -> None:
     store.put(USERS, "value", value)
-    found = store.get(USERS, "value")
-    assert found is not None
+    found = present(store.get(USERS, "value"))
     assert repr(found.value) == repr(value)
     assert [repr(each.value) for each in store.search(USERS)] == [repr(value)]
 

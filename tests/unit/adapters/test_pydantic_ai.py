@@ -9,6 +9,7 @@ from pydantic_ai.messages import ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from support.fake_memory import TOOLS, FakeMemory
+from support.present import present
 
 from memcore.adapters.pydantic_ai import MemtendToolset
 from memcore.errors import MemoryConfigError, MemoryConnectionError
@@ -40,8 +41,7 @@ def parts(messages: list[ModelMessage], kind: type[Any]) -> list[Any]:
 async def test_the_model_sees_every_tool_with_its_schema(fake: FakeMemory) -> None:
     model = TestModel(call_tools=[])
     await Agent(model, toolsets=[toolset_of(fake)]).run("hello")
-    assert model.last_model_request_parameters is not None
-    shown = model.last_model_request_parameters.function_tools
+    shown = present(model.last_model_request_parameters).function_tools
     assert [(each.name, each.description, each.parameters_json_schema) for each in shown] == [
         (each.name, each.description, each.parameters) for each in TOOLS
     ]
@@ -81,8 +81,7 @@ async def test_tools_that_change_memories_are_asked_for(fake: FakeMemory) -> Non
     assert [part.content for part in parts(seen, ToolReturnPart)] == ["Nothing is known."]
     reading = TestModel(call_tools=[])
     await Agent(reading, toolsets=[toolset_of(fake, writes=False)]).run("hello")
-    assert reading.last_model_request_parameters is not None
-    assert [each.name for each in reading.last_model_request_parameters.function_tools] == ["search_memory"]
+    assert [each.name for each in present(reading.last_model_request_parameters).function_tools] == ["search_memory"]
 
 
 def _raising(error: Exception) -> Callable[..., str]:

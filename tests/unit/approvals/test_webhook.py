@@ -1,23 +1,16 @@
 """The webhook against a server on loopback: the notice, and its failures."""
 
 import logging
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 from support.proposals import proposal
-from support.webhook_server import PATH, Listener, listening
+from support.webhook_server import PATH, Listener
 
 from memcore.approvals import Webhook
 from memcore.clock import utc_now
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalState, Superseded
 from memcore.telemetry.events import Event
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    with listening() as made:
-        yield made
 
 
 def approval() -> Approval:

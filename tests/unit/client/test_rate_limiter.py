@@ -17,11 +17,6 @@ SHARD = store_queue("ada")
 
 
 @pytest.fixture
-def clock() -> StoppedClock:
-    return StoppedClock()
-
-
-@pytest.fixture
 def rate_limiter(clock: StoppedClock) -> StoreRateLimiter:
     return StoreRateLimiter(clock=clock)
 

@@ -21,7 +21,6 @@ from memcore.models.memory import MemoryStoreRequest
 
 REQUEST = MemoryStoreRequest.model_validate({"category": "semantic", "content": "x"})
 CLOSE = CloseSessionPayload(company="acme", agent_id="ada", subject="mia", session_id="s", at=NOW)
-CRISIS = {"level": "none", "path": "keyword", "action": "told a person"}
 FEEDBACK = {"label": "helpful", "source": "person"}
 
 #: What takes a time of the past, by the field that is named.

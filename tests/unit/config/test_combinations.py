@@ -1,6 +1,7 @@
 """The rules that join several keys."""
 
 import pytest
+from support.present import present
 
 from memcore.config.explain import Origin, explain
 from memcore.config.loader import build_policy, load_policy
@@ -138,9 +139,7 @@ def test_a_model_and_its_dims_go_together(embedder: str, sentence: str) -> None:
 
 
 def test_the_static_embedder_needs_no_model() -> None:
-    embedder = load_policy("memory: {embedder: {provider: static}}").memory.embedder
-
-    assert embedder is not None
+    embedder = present(load_policy("memory: {embedder: {provider: static}}").memory.embedder)
     assert (embedder.provider, embedder.model, embedder.dims) == ("static", None, None)
 
 
@@ -148,9 +147,9 @@ def test_routes_are_given_exactly_to_the_composite_backend() -> None:
     assert refused("memory: {backend: composite}") == "memory: composite must be given when backend is composite"
     assert refused("memory: {composite: {}}") == "memory: composite must not be given when backend is mem0"
 
-    composite = load_policy("memory: {backend: composite, composite: {routes: {scratch: mem0}}}").memory.composite
-
-    assert composite is not None
+    composite = present(
+        load_policy("memory: {backend: composite, composite: {routes: {scratch: mem0}}}").memory.composite
+    )
     assert dict(composite.routes) == {"scratch": "mem0"}
     assert composite.default == "inmemory"
 

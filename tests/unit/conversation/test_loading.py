@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -26,7 +26,6 @@ from support.ledger_records import COMPANY, StoppedClock
 
 from memcore.backends.protocol import MemoryBackend
 from memcore.config.conversation import ConversationConfig
-from memcore.config.urls import LedgerUrls
 from memcore.conversation.entries import TurnContext
 from memcore.conversation.loading import Index, TurnLoader
 from memcore.embedding.bm25 import Tokenizer
@@ -65,11 +64,8 @@ class Place:
 
 
 @pytest.fixture
-def place(sqlite_ledger: LedgerUrls) -> Iterator[Place]:
-    clock = StoppedClock()
-    ledger = Ledger.open(sqlite_ledger, clock=clock)
-    yield Place(ledger=ledger, clock=clock, backend=EmbeddingBackend())
-    ledger.close()
+def place(ledger: Ledger, clock: StoppedClock) -> Place:
+    return Place(ledger=ledger, clock=clock, backend=EmbeddingBackend())
 
 
 def shown(context: TurnContext) -> list[str]:

@@ -426,10 +426,6 @@ def test_each_candidate_ends_in_one_place(
     assert all(1 <= len(one.quotes) <= 3 and one.support >= 1 for one in (*done.semantic, *done.procedural))
 
 
-def ids_of(promoted: Sequence[Promoted]) -> set[str]:
-    return set().union(*names(promoted))
-
-
 @given(several, texts, texts, several, candidates_of, st.sampled_from(QUOTES), st.booleans())
 def test_more_support_never_demotes(
     candidates: list[HeldCandidate],

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from support.conversation_fixture import OWNER, ConversationFixture
 from support.ledger_records import COMPANY
+from support.present import present
 from support.table_model import decided, extracted, fact, rule
 
 from memcore.config.conversation import ConversationConfig
@@ -57,8 +58,7 @@ async def test_facts_and_rules_of_both_kinds_take_two_questions(talk: Conversati
     assert (kept.policy_version, kept.reason) == ("memtend-2", "as the table says")
     assert kept.created_at == turn.at
     assert [each.quotes for each in talk.rules().values()] == [("answer me briefly",)]
-    assert turn.outcome is not None
-    assert turn.outcome["written"] == sorted([kept.fact_id, *(each.rule_id for each in talk.rules().values())])
+    assert present(turn.outcome)["written"] == sorted([kept.fact_id, *(each.rule_id for each in talk.rules().values())])
 
 
 async def test_all_questions_are_of_the_turns_agent_and_their_answers_are_forgotten(talk: ConversationFixture) -> None:
@@ -84,8 +84,7 @@ async def test_what_is_held_waits_for_the_end_of_its_session(talk: ConversationF
     assert talk.held() == ["Berlin"]
     (held,) = talk.ledger.sessions.held(COMPANY, talk.key())
     assert (held.layer, held.turn_id, held.created_at) == (Layer.SEMANTIC, turn.turn_id, turn.at)
-    assert turn.outcome is not None
-    assert turn.outcome["semantic"]["held"] == [held.candidate_id]
+    assert present(turn.outcome)["semantic"]["held"] == [held.candidate_id]
 
 
 async def test_a_rule_that_must_be_repeated_waits_for_the_end(talk: ConversationFixture) -> None:
@@ -112,8 +111,7 @@ async def test_what_the_policy_drops_or_says_nothing_of_is_not_kept(
     talk.table.policy["Berlin"] = answer
     turn = await talk.drawn("I live in Berlin")
     assert (talk.facts(), talk.held()) == ({}, [])
-    assert turn.outcome is not None
-    assert turn.outcome["semantic"]["dropped"] == dropped
+    assert present(turn.outcome)["semantic"]["dropped"] == dropped
 
 
 async def test_a_quote_that_joins_words_is_kept_as_the_person_said_it(talk: ConversationFixture) -> None:
@@ -162,8 +160,7 @@ async def test_of_two_decisions_on_one_candidate_the_first_counts(talk: Conversa
     talk.table.policy["Berlin"] = {"decisions": both}
     turn = await talk.drawn("I live in Berlin")
     assert talk.facts() == {}
-    assert turn.outcome is not None
-    assert turn.outcome["refused"] == 1
+    assert present(turn.outcome)["refused"] == 1
 
 
 async def test_a_quote_that_does_not_stand_in_the_turn_is_dropped_before_the_policy(talk: ConversationFixture) -> None:
@@ -171,8 +168,7 @@ async def test_a_quote_that_does_not_stand_in_the_turn_is_dropped_before_the_pol
     turn = await talk.drawn("I live in Berlin")
     assert talk.table.purposes == ["extract"]
     assert talk.facts() == {}
-    assert turn.outcome is not None
-    assert sum(turn.outcome["semantic"]["dropped"].values()) == 1
+    assert sum(present(turn.outcome)["semantic"]["dropped"].values()) == 1
 
 
 async def test_one_malformed_candidate_costs_none_of_the_others(talk: ConversationFixture) -> None:
@@ -180,8 +176,7 @@ async def test_one_malformed_candidate_costs_none_of_the_others(talk: Conversati
     talk.table.extract["Berlin"] = {"semantic": [*broken, HOME], "procedural": {"rule": "no list"}}
     turn = await talk.drawn("I live in Berlin")
     assert list(talk.facts()) == ["Berlin"]
-    assert turn.outcome is not None
-    assert turn.outcome["refused"] == len(broken) + 1
+    assert present(turn.outcome)["refused"] == len(broken) + 1
 
 
 async def test_more_candidates_than_a_turn_may_have_are_refused(talk: ConversationFixture) -> None:
@@ -202,8 +197,7 @@ async def test_facts_have_the_vectors_of_the_backends_space(talk: ConversationFi
     talk.table.extract["Berlin"] = extracted(HOME)
     await talk.drawn("I live in Berlin")
     (found,) = talk.ledger.conversation.searchable(COMPANY, OWNER)
-    assert found.embedded is not None
-    assert found.embedded.space == "hashing"
+    assert present(found.embedded).space == "hashing"
 
 
 async def test_an_embedder_that_fails_costs_the_vector_alone(
@@ -336,8 +330,7 @@ async def test_a_request_not_to_keep_this_keeps_no_text_and_asks_nobody(talk: Co
     turn = await talk.drawn("please do not save this: I live in Berlin")
     assert (turn.control, turn.state, turn.user_text) == ("not_this", "done", None)
     assert (talk.table.purposes, talk.facts(), talk.held()) == ([], {}, [])
-    assert turn.outcome is not None
-    assert turn.outcome["skipped"] == "memory_control"
+    assert present(turn.outcome)["skipped"] == "memory_control"
     # It holds for this turn alone.
     await talk.drawn("well, I live in Berlin")
     assert list(talk.facts()) == ["Berlin"]

@@ -1,12 +1,11 @@
 """Heartbeats of a stage's lease: no more often than due, and errors while the ledger is away."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 from support.ledger_records import COMPANY, StoppedClock
+from support.present import present
 
-from memcore.config.urls import LedgerUrls
 from memcore.errors import FineTuneCancelledError, LeaseLostError, MemoryConnectionError
 from memcore.finetune.markers import LogLine, Progress
 from memcore.finetune.service import REPORT_SECONDS, StageLease
@@ -25,27 +24,20 @@ class Held:
         self.runs = ledger.finetune_runs
         self.run_id = self.runs.start(COMPANY, {}).run_id
         since = self.seconds()
-        run = self.runs.claim(COMPANY, self.run_id, lease=LEASE_LENGTH)
-        assert run is not None
-        assert run.token is not None
-        self.lease = Lease(self.runs, COMPANY, self.run_id, run.token, since=since, monotonic=self.seconds)
+        run = present(self.runs.claim(COMPANY, self.run_id, lease=LEASE_LENGTH))
+        self.lease = Lease(self.runs, COMPANY, self.run_id, present(run.token), since=since, monotonic=self.seconds)
         self.stage_lease = StageLease(self.lease, self.runs, COMPANY, run, monotonic=self.seconds)
 
     def seconds(self) -> float:
         return self.clock().timestamp()
 
     def row(self) -> FineTuneRun:
-        found = self.runs.get(COMPANY, self.run_id)
-        assert found is not None
-        return found
+        return present(self.runs.get(COMPANY, self.run_id))
 
 
 @pytest.fixture
-def held(sqlite_ledger: LedgerUrls) -> Iterator[Held]:
-    clock = StoppedClock()
-    ledger = Ledger.open(sqlite_ledger, clock=clock)
-    yield Held(ledger, clock)
-    ledger.close()
+def held(ledger: Ledger, clock: StoppedClock) -> Held:
+    return Held(ledger, clock)
 
 
 def test_progress_goes_with_the_next_sign_of_life(held: Held) -> None:

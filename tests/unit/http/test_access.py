@@ -42,11 +42,6 @@ def test_a_key_for_agents_is_for_those_and_never_for_the_whole_company() -> None
             caller.require(Verb.READ, agent_id=other)
 
 
-@pytest.fixture
-def ledger(sqlite_ledger: LedgerUrls) -> Ledger:
-    return Ledger.open(sqlite_ledger)
-
-
 class Time:
     now = 100.0
 

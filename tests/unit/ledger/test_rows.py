@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.ledger_records import make_record, same_record
+from support.present import present
 
 from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryInputError, MemoryRetrievalError
@@ -83,8 +84,7 @@ def test_the_bits_of_odd_numbers_survive() -> None:
     dense.view(np.uint32)[0] = 0x7FC0_BEEF
     record = replace(make_record("m"), vectors=Vectors(dense=dense), extra={"nan": math.nan, "huge": 10**40})
     back = decode(encode(record))
-    assert back.vectors is not None
-    assert back.vectors.dense.tobytes() == dense.tobytes()
+    assert present(back.vectors).dense.tobytes() == dense.tobytes()
     assert math.isnan(back.extra["nan"])
     assert back.extra["huge"] == 10**40
 
@@ -103,8 +103,7 @@ def test_an_empty_sparse_vector_is_not_a_missing_one() -> None:
     for sparse in (None, SparseVector()):
         record = replace(make_record("m"), vectors=Vectors(dense=np.zeros(2, dtype=np.float32), sparse=sparse))
         back = decode(encode(record))
-        assert back.vectors is not None
-        assert back.vectors.sparse == sparse
+        assert present(back.vectors).sparse == sparse
 
 
 @pytest.mark.parametrize("dense", [np.zeros(3, dtype=np.float64), np.zeros((1, 3), dtype=np.float32)])

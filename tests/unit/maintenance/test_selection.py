@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from support.maintenance_fixture import memory, uid
+from support.present import present
 
 from memcore.errors import MemoryConfigError
 from memcore.maintenance.consolidation.strategy import ChunkLimits, HighestRelevanceSelector, SummaryCandidate
@@ -24,8 +25,7 @@ def ids(group: tuple[SummaryCandidate, ...]) -> list[int]:
 def test_without_a_query_the_newest_of_a_group_is_kept() -> None:
     (group,) = HighestRelevanceSelector().select(members(3, 1, 2))
 
-    assert group.kept is not None
-    assert group.kept.id == uid(3)
+    assert present(group.kept).id == uid(3)
     assert ids(group.members) == [1, 2]
 
 
@@ -35,8 +35,7 @@ def test_the_most_relevant_is_kept_and_recency_breaks_the_tie() -> None:
 
     (group,) = HighestRelevanceSelector().select(found)
 
-    assert group.kept is not None
-    assert group.kept.id == uid(2)
+    assert present(group.kept).id == uid(2)
 
 
 def test_groups_below_the_threshold_are_left_alone() -> None:

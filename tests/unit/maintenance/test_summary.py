@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.maintenance_fixture import COMPANY, START, memory, uid
+from support.present import present
 
 from memcore.config.maintenance import (
     ArchivalConfig,
@@ -122,14 +123,12 @@ def test_a_strategy_without_its_model_says_what_is_missing() -> None:
 
 def test_none_means_no_strategy_and_simple_needs_nothing() -> None:
     assert built(strategy=ConsolidationStrategyType.NONE) is None
-    simple = built(strategy="simple")
-    assert simple is not None
+    simple = present(built(strategy="simple"))
     assert simple.name == "simple"
 
 
 def test_the_configured_threshold_and_limits_are_the_ones_used() -> None:
-    strategy = built(strategy="simple", group_threshold=6, group_max_entries=2)
-    assert strategy is not None
+    strategy = present(built(strategy="simple", group_threshold=6, group_max_entries=2))
     found = [SummaryCandidate.of(memory(n, days_old=40 - n)) for n in range(1, 7)]
 
     assert list(strategy.parts(found[:5])) == []
@@ -141,8 +140,7 @@ def test_the_configured_threshold_and_limits_are_the_ones_used() -> None:
 def test_the_llm_strategy_has_a_threshold_of_its_own() -> None:
     llm = LLMConsolidationConfig(group_threshold=5)
     policy = ConsolidationConfig(strategy=ConsolidationStrategyType.LLM, group_threshold=2, llm=llm)
-    strategy = build_consolidation_strategy(ConsolidationDeps(policy=policy, answers=NoAnswers()))
-    assert strategy is not None
+    strategy = present(build_consolidation_strategy(ConsolidationDeps(policy=policy, answers=NoAnswers())))
     found = [SummaryCandidate.of(memory(n, days_old=40 - n)) for n in range(1, 6)]
 
     assert list(strategy.parts(found[:4])) == []

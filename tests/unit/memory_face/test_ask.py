@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.agent_tools import COMPANY, WordBackend
+from support.agent_tools import COMPANY, WordBackend, memory_parts
 from support.config_effects import Place
 from support.fake_summarizer import said
 from support.memories import NOW
@@ -24,10 +24,8 @@ from memcore.errors import MemoryConnectionError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import UsageBy
 from memcore.llm.protocol import Completion, CompletionRequest
-from memcore.memories import Memories
 from memcore.memory.async_memory import AsyncMemory
 from memcore.memory.memory import Memory
-from memcore.memory.reader import opening_model
 from memcore.models.asking import Answer, AnsweredBy, AnswerSentence, FoundPassages, NoSentences
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
@@ -80,17 +78,6 @@ def backend() -> WordBackend:
     return made
 
 
-def parts(settings: Settings, policy: Policy, backend: WordBackend, provider: Provider | None) -> dict[str, Any]:
-    return {
-        "open_backend": lambda: backend,
-        "policy": policy,
-        "open_memories": lambda opened: Memories(
-            opened, Ledger.open(settings.ledger_urls), company=COMPANY, policy=policy, clock=lambda: NOW
-        ),
-        "open_model": opening_model(settings, policy, provider=provider),
-    }
-
-
 #: Asks with what it is given, and returns the parts of the answer.
 Asking = Callable[..., list[Any]]
 
@@ -98,7 +85,7 @@ Asking = Callable[..., list[Any]]
 def of_memory(settings: Settings, policy: Policy, backend: WordBackend, provider: Provider | None) -> Iterator[Asking]:
     client = MemoryClient("redis://127.0.0.1:1/0")
     client._opened = Writing()  # type: ignore[assignment]  # it has what these calls need
-    with Memory(client, **parts(settings, policy, backend, provider)) as memory:
+    with Memory(client, **memory_parts(settings, policy, backend, provider)) as memory:
 
         def asked(**fields: Any) -> list[Any]:
             streamed = [*memory.ask_stream("ada", QUESTION, **fields)]
@@ -113,7 +100,7 @@ def of_async(settings: Settings, policy: Policy, backend: WordBackend, provider:
     client.blocking._opened = Writing()  # type: ignore[assignment]  # it has what these calls need
 
     async def engine(**fields: Any) -> list[Any]:
-        async with AsyncMemory(client, **parts(settings, policy, backend, provider)) as memory:
+        async with AsyncMemory(client, **memory_parts(settings, policy, backend, provider)) as memory:
             streamed = [part async for part in await memory.ask_stream("ada", QUESTION, **fields)]
             assert await memory.ask("ada", QUESTION, **fields) == streamed[-1]
             return streamed

@@ -80,17 +80,14 @@ def test_what_a_turn_is_about_is_loaded_with_the_embedder_of_the_store(stack: St
     assert not stack.backend.is_connected
 
 
-def test_a_coroutine_loads_the_same(stack: Stack) -> None:
-    async def engine() -> None:
-        async with stack.async_memory() as memory:
-            context = await memory.load_turn("coach", "how is the office", user_id="ada")
-            assert [each.fact_id for each in context.facts] == ["boss"]
-            await memory.set_recall("coach", is_on=False, user_id="ada")
-            assert (await memory.load_turn("coach", "he", user_id="ada")).reasons == ("recall_off",)
-            status = await memory.conversation_status("coach", user_id="ada")
-            assert (status.semantic, status.open_sessions) == (1, 1)
-
-    asyncio.run(engine())
+async def test_a_coroutine_loads_the_same(stack: Stack) -> None:
+    async with stack.async_memory() as memory:
+        context = await memory.load_turn("coach", "how is the office", user_id="ada")
+        assert [each.fact_id for each in context.facts] == ["boss"]
+        await memory.set_recall("coach", is_on=False, user_id="ada")
+        assert (await memory.load_turn("coach", "he", user_id="ada")).reasons == ("recall_off",)
+        status = await memory.conversation_status("coach", user_id="ada")
+        assert (status.semantic, status.open_sessions) == (1, 1)
 
 
 def test_the_toggle_and_the_status_need_no_store(stack: Stack) -> None:

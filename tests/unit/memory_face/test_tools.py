@@ -4,10 +4,9 @@ import asyncio
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.agent_tools import COMPANY, WordBackend
+from support.agent_tools import COMPANY, WordBackend, memory_parts
 from support.config_effects import Place
 from support.fake_summarizer import said
 from support.memories import NOW
@@ -22,10 +21,8 @@ from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import UsageBy
 from memcore.llm.protocol import Completion, CompletionRequest
-from memcore.memories import Memories
 from memcore.memory.async_memory import AsyncMemory
 from memcore.memory.memory import Memory
-from memcore.memory.reader import opening_model
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 SEARCHING = ["search_memory", "recall_memory"]
@@ -82,21 +79,10 @@ def backend() -> WordBackend:
     return made
 
 
-def parts(settings: Settings, policy: Policy, backend: WordBackend, provider: Provider | None) -> dict[str, Any]:
-    return {
-        "open_backend": lambda: backend,
-        "policy": policy,
-        "open_memories": lambda opened: Memories(
-            opened, Ledger.open(settings.ledger_urls), company=COMPANY, policy=policy, clock=lambda: NOW
-        ),
-        "open_model": opening_model(settings, policy, provider=provider),
-    }
-
-
 def opened(settings: Settings, policy: Policy, backend: WordBackend, provider: Provider | None = None) -> Memory:
     client = MemoryClient("redis://127.0.0.1:1/0")
     client._opened = Away()  # type: ignore[assignment]  # it has what these calls need
-    return Memory(client, **parts(settings, policy, backend, provider))
+    return Memory(client, **memory_parts(settings, policy, backend, provider))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +151,7 @@ async def test_async_memory_has_the_same_tools(settings: Settings, backend: Word
     policy = load_policy("memory: {retrieval: {strategy: self_editing}}")
     client = AsyncMemoryClient("redis://127.0.0.1:1/0")
     client.blocking._opened = Away()  # type: ignore[assignment]  # it has what these calls need
-    async with AsyncMemory(client, **parts(settings, policy, backend, None)) as memory:
+    async with AsyncMemory(client, **memory_parts(settings, policy, backend, None)) as memory:
         assert [each.name for each in await memory.tools("ada")] == SIX
         assert "Written" in await memory.call_tool("ada", "recall_memory_write", {"content": "It rained."})
         assert "It rained." in await memory.call_tool("ada", "recall_memory_read", {"query": "rained"})

@@ -1,7 +1,6 @@
 """What a scrape shows of a ledger, whom, and what is left when a part is away."""
 
 from collections import Counter
-from collections.abc import Generator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.alert_rules import firing, read_scrape
 from support.ledger_records import StoppedClock
+from support.present import present
 
 from memcore import ids
 from memcore.clock import utc_now
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
-from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import LessonPayload
 from memcore.ledger.companies import CompanyPolicies
@@ -39,16 +38,9 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def clock() -> StoppedClock:
-    return StoppedClock()
-
-
-@pytest.fixture
-def ledger(sqlite_ledger: LedgerUrls, clock: StoppedClock) -> Generator[Ledger]:
-    opened = Ledger.open(sqlite_ledger, clock=clock)
-    opened.companies.register("acme")
-    yield opened
-    opened.close()
+def ledger(ledger: Ledger) -> Ledger:
+    ledger.companies.register("acme")
+    return ledger
 
 
 class Seconds:
@@ -88,10 +80,8 @@ def labels(**given: str) -> frozenset[tuple[str, str]]:
 
 
 def _run(ledger: Ledger, clock: StoppedClock, company: str, agent: str, *, ends: WorkState | None) -> None:
-    made = ledger.runs.create(NewRun(company=company, agent_id=agent, planned_at=clock()))
-    assert made is not None
-    held = ledger.runs.claim(company, made.run_id, lease=5 * MINUTE)
-    assert held is not None
+    made = present(ledger.runs.create(NewRun(company=company, agent_id=agent, planned_at=clock())))
+    held = present(ledger.runs.claim(company, made.run_id, lease=5 * MINUTE))
     if ends is not None:
         ledger.runs.finish(
             company, made.run_id, str(held.token), state=ends, counts={"consolidated": 4, "summaries": 1}

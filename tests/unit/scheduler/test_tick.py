@@ -4,6 +4,7 @@ import pytest
 from support.fake_summarizer import FakeSummarizer
 from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock
+from support.present import present
 
 from memcore.config.settings import SWEEP_SECONDS, TICK_SECONDS
 from memcore.jobs import Done, Queue, Skipped, SweepPayload, company_of
@@ -199,9 +200,7 @@ def test_a_dead_asker_is_followed_and_answers_and_parts_that_are_over_are_forgot
     job_context.model = FakeSummarizer()
     perform(tick, "{}", job_context)
     (run,) = job_context.dispatcher.items
-    held = job_context.ledger.runs.claim("acme", run.key, lease=timedelta(seconds=45))
-    assert held is not None
-    assert held.token is not None
+    held = present(job_context.ledger.runs.claim("acme", run.key, lease=timedelta(seconds=45)))
     wanted = Synthesis(
         run_id=run.key,
         place=0,
@@ -212,15 +211,17 @@ def test_a_dead_asker_is_followed_and_answers_and_parts_that_are_over_are_forgot
     )
     job_context.ledger.syntheses.plan([wanted])
     job_context.ledger.syntheses.plan([wanted.model_copy(update={"run_id": "long over"})])
-    job_context.ledger.runs.wait("acme", run.key, held.token, until=clock() + timedelta(days=1), reason="waits")
+    job_context.ledger.runs.wait(
+        "acme", run.key, present(held.token), until=clock() + timedelta(days=1), reason="waits"
+    )
     lease = timedelta(seconds=45)
     job_context.ledger.syntheses.claim("acme", wanted.key, lease=lease)
-    answered = job_context.ledger.answers.claim_question(
-        "acme", "old", agent_id="agent-000", run_id="long over", purpose="test", lease=lease
+    answered = present(
+        job_context.ledger.answers.claim_question(
+            "acme", "old", agent_id="agent-000", run_id="long over", purpose="test", lease=lease
+        )
     )
-    assert answered is not None
-    assert answered.token is not None
-    job_context.ledger.answers.finish("acme", "old", answered.token, "x")
+    job_context.ledger.answers.finish("acme", "old", present(answered.token), "x")
 
     clock.advance(lease)
     perform(sweep, "{}", job_context)
@@ -245,10 +246,8 @@ def test_after_a_clock_that_was_ahead_no_open_work_waits_for_its_time(
     perform(tick, "{}", job_context)
     leased, waiting = (each.key for each in job_context.dispatcher.items[:2])
     assert ledger.runs.claim("acme", leased, lease=timedelta(seconds=45)) is not None
-    claimed = ledger.runs.claim("acme", waiting, lease=timedelta(seconds=45))
-    assert claimed is not None
-    assert claimed.token is not None
-    ledger.runs.wait("acme", waiting, claimed.token, until=clock() + timedelta(hours=1), reason="no model")
+    claimed = present(ledger.runs.claim("acme", waiting, lease=timedelta(seconds=45)))
+    ledger.runs.wait("acme", waiting, present(claimed.token), until=clock() + timedelta(hours=1), reason="no model")
     clock.now = right + timedelta(minutes=1)
     perform(tick, "{}", job_context)
     clock.advance(REDISPATCH_AFTER)

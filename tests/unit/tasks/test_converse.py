@@ -8,6 +8,7 @@ import pytest
 from support.fake_summarizer import FakeSummarizer
 from support.job_contexts import RecordingService, ScriptedContext
 from support.ledger_records import StoppedClock
+from support.present import present
 
 from memcore import ids
 from memcore.config.policy import Policy
@@ -61,8 +62,7 @@ def test_a_turn_is_recorded_once_and_its_work_is_dispatched_once(
     assert CANARY not in str(item)
     assert perform(record_turn, turn(clock), job_context) == Done(facts={"recorded": 0, "known": 1})
     assert len(job_context.dispatcher.items) == 1
-    found = job_context.ledger.turns.get("acme", "turn-1")
-    assert found is not None
+    found = present(job_context.ledger.turns.get("acme", "turn-1"))
     assert (found.user_text, found.assistant_text, found.at) == (f"I live in {CANARY}", "I see", clock())
     assert job_context.ledger.agents.get("acme", "ada") is not None, "runs are scheduled"
 
@@ -107,8 +107,7 @@ def test_a_session_is_closed_once_and_its_end_dispatched(job_context: ScriptedCo
     clock.advance(timedelta(seconds=1))
     assert perform(close_session, close(clock), job_context) == Done(facts={"closed": 1})
     assert job_context.dispatcher.dispatched_for(EndSessionPayload) == [("acme", KEY)]
-    session = job_context.ledger.sessions.get("acme", KEY)
-    assert session is not None
+    session = present(job_context.ledger.sessions.get("acme", KEY))
     assert session.ended_at == clock()
     assert perform(close_session, close(clock), job_context) == Skipped(reason="this session has ended")
     assert len(job_context.dispatcher.dispatched_for(EndSessionPayload)) == 1
@@ -130,8 +129,7 @@ def test_an_end_that_overtakes_a_later_turn_stays_the_end(job_context: ScriptedC
     perform(close_session, ended, job_context)
     clock.advance(timedelta(seconds=3))
     perform(record_turn, said, job_context)
-    session = job_context.ledger.sessions.get("acme", KEY)
-    assert session is not None
+    session = present(job_context.ledger.sessions.get("acme", KEY))
     assert (session.turns, session.ended_at) == (2, clock() - timedelta(seconds=3))
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 import pytest
 from support.job_contexts import ScriptedContext
 from support.memories import NOW
+from support.present import present
 
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import VERSION, Dead, Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze
@@ -30,8 +31,7 @@ def test_a_message_without_a_row_makes_the_row_and_carries_it_out(job_context: S
 
     job_context.maintenance_run = maintenance_run
     assert perform(maintain, payload(), job_context) == Done(facts={"live": 3})
-    run = job_context.ledger.runs.get("acme", "run-1")
-    assert run is not None
+    run = present(job_context.ledger.runs.get("acme", "run-1"))
     assert (run.agent_id, run.state, run.planned_at) == ("ada", WorkState.AVAILABLE, NOW)
     perform(maintain, payload(), job_context)
     assert seen == ["run-1", "run-1"]
@@ -60,10 +60,8 @@ def test_while_the_row_waits_or_runs_the_message_is_deferred(job_context: Script
 
 def test_a_second_message_reports_what_the_run_did(job_context: ScriptedContext) -> None:
     def maintenance_run(run_id: str) -> Outcome:
-        run = job_context.ledger.runs.claim("acme", run_id, lease=LEASE)
-        assert run is not None
-        assert run.token is not None
-        job_context.ledger.runs.finish("acme", run_id, run.token, state=WorkState.DONE, counts={"removed": 7})
+        run = present(job_context.ledger.runs.claim("acme", run_id, lease=LEASE))
+        job_context.ledger.runs.finish("acme", run_id, present(run.token), state=WorkState.DONE, counts={"removed": 7})
         return Skipped(reason="it is done")
 
     job_context.maintenance_run = maintenance_run
@@ -72,10 +70,10 @@ def test_a_second_message_reports_what_the_run_did(job_context: ScriptedContext)
 
 def test_a_held_run_stays_skipped_with_its_reason(job_context: ScriptedContext) -> None:
     def maintenance_run(run_id: str) -> Outcome:
-        run = job_context.ledger.runs.claim("acme", run_id, lease=LEASE)
-        assert run is not None
-        assert run.token is not None
-        job_context.ledger.runs.finish("acme", run_id, run.token, state=WorkState.HELD, counts={}, reason="too much")
+        run = present(job_context.ledger.runs.claim("acme", run_id, lease=LEASE))
+        job_context.ledger.runs.finish(
+            "acme", run_id, present(run.token), state=WorkState.HELD, counts={}, reason="too much"
+        )
         return Skipped(reason="too much")
 
     job_context.maintenance_run = maintenance_run
@@ -162,16 +160,14 @@ def test_two_restores_asked_for_at_one_moment_are_two_runs(job_context: Scripted
     job_context.maintenance_run = done(job_context)
     for memory_id in ("m", "n"):
         assert isinstance(perform(maintain, restore(memory_id), job_context), Done)
-        run = job_context.ledger.runs.get("acme", f"restore-{memory_id}")
-        assert run is not None
+        run = present(job_context.ledger.runs.get("acme", f"restore-{memory_id}"))
         assert (run.kind, run.scope_id) == ("restore", memory_id)
 
 
 def test_an_end_becomes_a_run_that_names_what_ends(job_context: ScriptedContext) -> None:
     job_context.maintenance_run = done(job_context)
     assert perform(maintain, end("s"), job_context) == Done(facts={"ended": 2})
-    run = job_context.ledger.runs.get("acme", "end-s")
-    assert run is not None
+    run = present(job_context.ledger.runs.get("acme", "end-s"))
     assert (run.kind, run.scope_id, run.planned_at) == ("end_session", "s", NOW)
     assert perform(maintain, end("s"), job_context) == Done(facts={"ended": 2}), "a redelivery is the same run"
 
@@ -188,13 +184,12 @@ def test_an_end_waits_for_the_agents_other_run_instead_of_being_dropped(job_cont
 
 
 def asleep(job_context: ScriptedContext) -> str:
-    run = job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
-    assert run is not None
-    claimed = job_context.ledger.runs.claim(run.company, run.run_id, lease=LEASE)
-    assert claimed is not None
-    assert claimed.token is not None
+    run = present(
+        job_context.ledger.runs.create(NewRun(company="acme", agent_id="ada", planned_at=NOW - timedelta(days=1)))
+    )
+    claimed = present(job_context.ledger.runs.claim(run.company, run.run_id, lease=LEASE))
     wake_at = job_context.clock() + timedelta(days=1)
-    job_context.ledger.runs.wait("acme", run.run_id, claimed.token, until=wake_at, reason="over budget")
+    job_context.ledger.runs.wait("acme", run.run_id, present(claimed.token), until=wake_at, reason="over budget")
     return run.run_id
 
 
@@ -204,8 +199,7 @@ def test_what_somebody_asks_for_does_not_wait_for_a_run_that_sleeps(job_context:
     job_context.maintenance_run = done(job_context)
     undo = json.dumps({**json.loads(payload("other")), "kind": "undo", "undo_of": "earlier"})
     assert perform(maintain, undo if kind == "undo" else end("s", "other"), job_context) == Done(facts={"ended": 2})
-    run = job_context.ledger.runs.get("acme", maintenance_run)
-    assert run is not None
+    run = present(job_context.ledger.runs.get("acme", maintenance_run))
     assert (run.state, run.reason) == (WorkState.SKIPPED, f"preempted by {kind}; the next run goes on")
 
 
@@ -219,8 +213,7 @@ def test_an_end_whose_moment_is_taken_makes_the_run_give_way_all_the_same(job_co
 def test_a_run_still_waits_for_a_run_that_sleeps(job_context: ScriptedContext) -> None:
     maintenance_run = asleep(job_context)
     assert perform(maintain, payload(), job_context) == Skipped(reason="another run of this agent is under way")
-    run = job_context.ledger.runs.get("acme", maintenance_run)
-    assert run is not None
+    run = present(job_context.ledger.runs.get("acme", maintenance_run))
     assert run.state is WorkState.WAITING
 
 

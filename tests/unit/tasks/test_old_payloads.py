@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 from support.job_contexts import RecordingService, ScriptedContext, keeping_questions
+from support.present import present
 from support.repository import ROOT
 
 from memcore.conversation.ending import EndingService
@@ -69,37 +70,32 @@ def test_a_store_job_of_version_1_is_written_to_its_last_field(job_context: Scri
 
 def test_a_maintenance_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
     assert isinstance(perform(maintain, payload("maintenance-1"), job_context), Done)
-    run = job_context.ledger.runs.get("acme", "run-1")
-    assert run is not None
+    run = present(job_context.ledger.runs.get("acme", "run-1"))
     assert (run.agent_id, run.kind, run.origin, run.planned_at) == ("ada", "maintenance", "scheduled", SENT)
     assert (run.undo_of, run.allow_large) == (None, False)
 
 
 def test_an_undo_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
     assert isinstance(perform(maintain, payload("maintenance-undo-1"), job_context), Done)
-    run = job_context.ledger.runs.get("acme", "undo-1")
-    assert run is not None
+    run = present(job_context.ledger.runs.get("acme", "undo-1"))
     assert (run.kind, run.origin, run.undo_of, run.allow_large) == ("undo", "manual", "run-1", True)
 
 
 def test_an_end_job_of_version_1_makes_its_run(job_context: ScriptedContext) -> None:
     assert isinstance(perform(maintain, payload("maintenance-end-1"), job_context), Done)
-    run = job_context.ledger.runs.get("acme", "end-1")
-    assert run is not None
+    run = present(job_context.ledger.runs.get("acme", "end-1"))
     assert (run.kind, run.scope_id, run.planned_at) == ("end_session", "s-1", SENT)
 
 
 def test_a_restore_job_of_version_2_makes_its_run(job_context: ScriptedContext) -> None:
     assert isinstance(perform(maintain, payload("maintenance-restore-2"), job_context), Done)
-    run = job_context.ledger.runs.get("acme", "restore-1")
-    assert run is not None
+    run = present(job_context.ledger.runs.get("acme", "restore-1"))
     assert (run.kind, run.scope_id, run.planned_at) == ("restore", "archived-1", SENT)
 
 
 def test_a_removal_of_version_3_makes_its_run(job_context: ScriptedContext) -> None:
     assert isinstance(perform(maintain, payload("maintenance-remove-3"), job_context), Done)
-    run = job_context.ledger.runs.get("acme", "remove-1")
-    assert run is not None
+    run = present(job_context.ledger.runs.get("acme", "remove-1"))
     assert (run.kind, run.scope_id, run.planned_at, run.step) == ("remove", "memory-1", SENT, "remove")
 
 
@@ -149,8 +145,7 @@ def test_an_evolve_job_of_version_1_plans_its_cycle(job_context: ScriptedContext
 def test_a_finetune_job_of_version_3_starts_its_run_to_the_last_field_of_its_plan(job_context: ScriptedContext) -> None:
     sent = json.loads(payload("finetune-3"))
     assert isinstance(perform(finetune, payload("finetune-3"), job_context), Done)
-    run = job_context.ledger.finetune_runs.get("acme", sent["run_id"])
-    assert run is not None
+    run = present(job_context.ledger.finetune_runs.get("acme", sent["run_id"]))
     assert run.plan.items() >= sent["plan"].items()
 
 
@@ -185,19 +180,16 @@ def test_a_distill_job_of_version_1_is_captured_to_its_last_field(job_context: S
     assert kept.recovery == Recovery(
         strategy="retry", is_recovered=True, can_reassign=True, max_retries=3, missing_capability="root"
     )
-    assert kept.started_at is not None
-    assert kept.ended_at - kept.started_at == timedelta(hours=1)
+    assert kept.ended_at - present(kept.started_at) == timedelta(hours=1)
 
 
 def test_a_turn_of_version_1_is_recorded_to_its_last_field_and_its_session_closed(job_context: ScriptedContext) -> None:
     assert perform(record_turn, payload("turn-1"), job_context) == Done(facts={"recorded": 1, "known": 0})
-    turn = job_context.ledger.turns.get("acme", json.loads(payload("turn-1"))["turn_id"])
-    assert turn is not None
+    turn = present(job_context.ledger.turns.get("acme", json.loads(payload("turn-1"))["turn_id"]))
     assert (turn.agent_id, turn.subject, turn.at) == ("ada", "user:mia", SENT)
     assert (turn.user_text, turn.assistant_text) == ('I live in "Berlin" — naïve café, 日本', "Noted.")
     assert perform(close_session, payload("closesession-1"), job_context) == Done(facts={"closed": 1})
-    session = job_context.ledger.sessions.get("acme", turn.session_key)
-    assert session is not None
+    session = present(job_context.ledger.sessions.get("acme", turn.session_key))
     assert (session.session_id, session.ended_at) == ("s-1", SENT)
 
 

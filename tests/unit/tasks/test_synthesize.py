@@ -7,6 +7,7 @@ import pytest
 from support.job_contexts import ScriptedContext
 from support.ledger_records import StoppedClock, places_due
 from support.memories import NOW
+from support.present import present
 
 from memcore.errors import MaintenancePausedError, MemoryConnectionError, MemoryInputError
 from memcore.jobs import Dead, Deferred, Done, MaintenancePayload, Outcome, Retry, Skipped, Snooze, SynthesisPayload
@@ -26,9 +27,9 @@ def payload(*, place: int = 0) -> str:
 
 
 def queued(job_context: ScriptedContext) -> Run:
-    run = job_context.ledger.runs.create(NewRun(run_id="run-1", company="acme", agent_id="ada", planned_at=NOW))
-    assert run is not None
-    return run
+    return present(
+        job_context.ledger.runs.create(NewRun(run_id="run-1", company="acme", agent_id="ada", planned_at=NOW))
+    )
 
 
 def maintenance_run(job_context: ScriptedContext) -> Outcome:
@@ -40,9 +41,7 @@ def snoozing(job_context: ScriptedContext, clock: StoppedClock) -> None:
     """A run that records two parts and snoozes."""
 
     def rest(run_id: str) -> Outcome:
-        run = job_context.ledger.runs.claim("acme", run_id, lease=timedelta(seconds=45))
-        assert run is not None
-        assert run.token is not None
+        run = present(job_context.ledger.runs.claim("acme", run_id, lease=timedelta(seconds=45)))
         job_context.ledger.syntheses.plan(
             [
                 Synthesis(
@@ -57,7 +56,7 @@ def snoozing(job_context: ScriptedContext, clock: StoppedClock) -> None:
             ]
         )
         until = clock() + LOOKED_AT_AGAIN
-        job_context.ledger.runs.wait("acme", run_id, run.token, until=until, reason="waits for a model")
+        job_context.ledger.runs.wait("acme", run_id, present(run.token), until=until, reason="waits for a model")
         return Deferred(reason="waits for a model")
 
     job_context.maintenance_run = rest
@@ -84,8 +83,7 @@ def test_answers_that_came_before_the_run_was_back_in_the_queue_wake_it(
     snoozing(job_context, clock)
     maintenance_run(job_context)
     for place in range(2):
-        part = job_context.ledger.syntheses.claim("acme", f"run-1.{place}", lease=REDISPATCH_AFTER)
-        assert part is not None
+        part = present(job_context.ledger.syntheses.claim("acme", f"run-1.{place}", lease=REDISPATCH_AFTER))
         job_context.ledger.syntheses.finish(part)
 
     maintenance_run(job_context)
@@ -96,16 +94,14 @@ def test_answers_that_came_before_the_run_was_back_in_the_queue_wake_it(
 def test_a_run_that_waits_sends_its_own_parts_alone_and_a_paused_one_does_not_wake_itself(
     job_context: ScriptedContext, clock: StoppedClock
 ) -> None:
-    other = job_context.ledger.runs.create(NewRun(company="acme", agent_id="bob", planned_at=NOW))
-    assert other is not None
+    assert job_context.ledger.runs.create(NewRun(company="acme", agent_id="bob", planned_at=NOW)) is not None
     clock.advance(2 * REDISPATCH_AFTER)
     queued(job_context)
     snoozing(job_context, clock)
     maintenance_run(job_context)
     assert [item.key for item in job_context.dispatcher.items] == ["run-1.0", "run-1.1"]
     for place in range(2):
-        part = job_context.ledger.syntheses.claim("acme", f"run-1.{place}", lease=REDISPATCH_AFTER)
-        assert part is not None
+        part = present(job_context.ledger.syntheses.claim("acme", f"run-1.{place}", lease=REDISPATCH_AFTER))
         job_context.ledger.syntheses.finish(part)
     job_context.dispatcher.items.clear()
 

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from opentelemetry.trace import StatusCode
+from support.present import present
 from support.repository import PRODUCT_FOLDERS, ROOT, source_files
 from support.traces import attributes, recorded
 
@@ -39,9 +40,7 @@ def test_a_step_is_part_of_the_trace_in_which_it_begins() -> None:
     write, store, another = found.spans
     assert found.path(write) == ["store", "write"]
     assert attributes(write) == {"gen_ai.memory.record.count": 3, "memtend.jobs": 2}
-    assert another.context is not None
-    assert store.context is not None
-    assert another.context.trace_id != store.context.trace_id
+    assert present(another.context).trace_id != present(store.context).trace_id
     assert not tracing.is_on()
 
 
@@ -75,8 +74,7 @@ def test_a_callers_trace_is_continued_and_others_are_linked() -> None:
     assert own is not None
     assert own.startswith(f"00-{'a' * 32}-")
     (write,) = found.spans
-    assert write.parent is not None
-    assert format(write.parent.span_id, "016x") == "b" * 16
+    assert format(present(write.parent).span_id, "016x") == "b" * 16
     assert [format(link.context.trace_id, "032x") for link in write.links] == ["c" * 32]
 
 

@@ -1,14 +1,13 @@
 """Sessions: known again by every process, signed with the key's hash, gone with the key, the time or a changed byte."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 from support.console import console_settings
+from support.present import present
 
 from memcore.config.urls import LedgerUrls
 from memcore.ledger.ledger import Ledger
@@ -22,13 +21,6 @@ class Time:
         return self.now
 
 
-@pytest.fixture
-def ledger(sqlite_ledger: LedgerUrls) -> Iterator[Ledger]:
-    opened = Ledger.open(sqlite_ledger)
-    yield opened
-    opened.close()
-
-
 def _sessions(ledger: Ledger, urls: LedgerUrls, clock: Time, broker: str = "one") -> Sessions:
     return Sessions(console_settings(urls, Path("/nowhere"), broker=broker), ledger.api_keys, clock=clock)
 
@@ -38,12 +30,10 @@ def test_a_session_is_known_in_every_process_of_the_installation_alone(
 ) -> None:
     clock, key = Time(), ledger.api_keys.create("acme", name="ada", verbs=["read"])
     here, there = _sessions(ledger, sqlite_ledger, clock), _sessions(ledger, sqlite_ledger, clock)
-    begun = here.begin(key.key.key_id)
-    assert begun is not None
+    begun = present(here.begin(key.key.key_id))
     assert key.token.rpartition("_")[2] not in begun.cookie
     assert there.key_of(begun.cookie) == key.key
-    known = there.session_of(begun.cookie)
-    assert known is not None
+    known = present(there.session_of(begun.cookie))
     assert (known.csrf, known.is_new) == (begun.csrf, False)
     assert begun.csrf not in begun.cookie
     assert _sessions(ledger, sqlite_ledger, clock, "another").key_of(begun.cookie) is None
@@ -62,8 +52,7 @@ def test_a_session_ends_with_its_time_and_with_its_key(ledger: Ledger, sqlite_le
     clock.now += timedelta(seconds=1)
     assert sessions.key_of(first.cookie) is None
     assert sessions.has_ended(first.cookie)
-    later = sessions.begin(key.key.key_id)
-    assert later is not None
+    later = present(sessions.begin(key.key.key_id))
     ledger.api_keys.revoke("acme", key.key.key_id)
     assert sessions.key_of(later.cookie) is None
     assert sessions.begin(key.key.key_id) is None
@@ -73,8 +62,7 @@ def test_a_changed_cookie_is_no_session(ledger: Ledger, sqlite_ledger: LedgerUrl
     clock = Time()
     ada, eve = (ledger.api_keys.create("acme", name=name, verbs=["read"]).key.key_id for name in ("ada", "eve"))
     sessions = _sessions(ledger, sqlite_ledger, clock)
-    begun = sessions.begin(eve)
-    assert begun is not None
+    begun = present(sessions.begin(eve))
     _, ends, nonce, code = begun.cookie.split(".")
     later = str(int(ends) + 60)
     forged = [

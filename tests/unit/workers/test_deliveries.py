@@ -1,7 +1,7 @@
 """A job whose connection to RabbitMQ is gone, and that comes again, leaves its thread to others."""
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,21 +11,12 @@ from celery.exceptions import Ignore
 from support.job_contexts import ScriptedContext, ScriptedContexts
 from support.repository import ROOT
 
-from memcore.config.urls import LedgerUrls
 from memcore.jobs import Done, Outcome, StorePayload
-from memcore.ledger.ledger import Ledger
 from tasks.job import WRITE_LIMITS, Job
 from workers import deliveries
 from workers.celery_task import SerialGate, build_tasks, run_guarded
 
 PAYLOAD = (ROOT / "tests/fixtures/payloads/store-1.json").read_text()
-
-
-@pytest.fixture
-def job_context(sqlite_ledger: LedgerUrls) -> Generator[ScriptedContext]:
-    ledger = Ledger.open(sqlite_ledger)
-    yield ScriptedContext(ledger=ledger)
-    ledger.close()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -18,23 +18,14 @@ from support.job_contexts import ScriptedContext, ScriptedContexts
 from support.repository import ROOT
 
 from memcore.config.policy import Policy
-from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConfigError, MemoryConnectionError
 from memcore.ingest import WriteResult
 from memcore.jobs import Dead, Done, Outcome, Retry, Snooze, StoreItem, StorePayload
-from memcore.ledger.ledger import Ledger
 from tasks.job import RETRY_DELAY, WRITE_LIMITS, Job
 from workers.celery_task import MAX_COUNTDOWN, build_tasks, run_job
 from workers.write_batcher import BatchWriter
 
 PAYLOAD = (ROOT / "tests/fixtures/payloads/store-1.json").read_text()
-
-
-@pytest.fixture
-def job_context(sqlite_ledger: LedgerUrls) -> Generator[ScriptedContext]:
-    ledger = Ledger.open(sqlite_ledger)
-    yield ScriptedContext(ledger=ledger)
-    ledger.close()
 
 
 def job_that(run: Callable[..., Outcome], *, retry_after: timedelta = RETRY_DELAY) -> Job:

@@ -2,7 +2,6 @@ import errno
 import json
 import logging
 import threading
-from collections.abc import Generator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -15,10 +14,10 @@ from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from celery.exceptions import Retry as Requeued
 from kombu.exceptions import OperationalError
 from support.job_contexts import ScriptedContext, ScriptedContexts
+from support.present import present
 from support.repository import ROOT
 
 from memcore.client.publisher import SNOOZED
-from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
 from memcore.jobs import (
     Dead,
@@ -35,7 +34,6 @@ from memcore.jobs import (
     TurnPayload,
 )
 from memcore.ledger.dead_letters import kept_of
-from memcore.ledger.ledger import Ledger
 from tasks.job import Job, Limits
 from workers.celery_task import (
     MAX_COUNTDOWN,
@@ -51,13 +49,6 @@ LIMITS = Limits(soft=timedelta(seconds=1), hard=timedelta(seconds=2), attempts=3
 JOB = Job(payload=StorePayload, limits=LIMITS, run=lambda _payload, _context: Done())
 TEXT = "a memory that nobody may quote"
 PAYLOAD = (ROOT / "tests/fixtures/payloads/store-1.json").read_text()
-
-
-@pytest.fixture
-def job_context(sqlite_ledger: LedgerUrls) -> Generator[ScriptedContext]:
-    ledger = Ledger.open(sqlite_ledger)
-    yield ScriptedContext(ledger=ledger)
-    ledger.close()
 
 
 def a_task(*, retries: int = 0) -> MagicMock:
@@ -110,8 +101,7 @@ def test_a_retry_burns_an_attempt_and_the_last_one_is_kept_as_a_dead_letter(job_
     given_up = settled(task, Retry(reason="r", delay=timedelta(seconds=5)), job_context)
     assert given_up == {"outcome": "dead", "reason": "gave up after 3 attempts: r"}
     task.signature_from_request.assert_not_called()
-    letter = job_context.ledger.dead_letters.get("job-1")
-    assert letter is not None
+    letter = present(job_context.ledger.dead_letters.get("job-1"))
     assert (letter.payload, letter.attempts, letter.queue) == (PAYLOAD, 3, "memory.store.bulk")
 
 
@@ -131,8 +121,7 @@ def test_a_dead_letter_of_a_turn_keeps_nothing_of_what_was_said(
     job = Job(payload=TurnPayload, limits=LIMITS, run=lambda _payload, _context: Done())
     turn = (ROOT / "tests/fixtures/payloads/turn-1.json").read_text()
     apply_outcome(a_task(), job, Dead(reason="r"), payload=turn, job_context=job_context)
-    letter = job_context.ledger.dead_letters.get("job-1")
-    assert letter is not None
+    letter = present(job_context.ledger.dead_letters.get("job-1"))
     assert letter.payload == kept_of(TurnPayload, turn)
     assert "Berlin" in turn
     assert "Berlin" not in letter.payload + caplog.text
@@ -291,8 +280,7 @@ def test_a_job_that_killed_too_many_workers_is_kept_as_a_dead_letter_and_not_run
     gate = SerialGate(yield_time=timedelta(0))
     given_up = run_guarded(returned(), job_that(None), gate, payload=PAYLOAD, job_context=job_context)
     assert given_up == {"outcome": "dead", "reason": "4 workers died while they ran it"}
-    letter = job_context.ledger.dead_letters.get("job-1")
-    assert letter is not None
+    letter = present(job_context.ledger.dead_letters.get("job-1"))
     assert letter.payload == PAYLOAD
     # a worker that dies before the message is acknowledged
     again = run_guarded(returned(), job_that(None), gate, payload=PAYLOAD, job_context=job_context)
@@ -361,8 +349,7 @@ def test_an_unknown_companys_job_is_kept_even_where_others_of_its_kind_come_agai
     text = '{"company": "globex", "secret": "a memory"}'
     answer = app.tasks[job.name].apply((text,), task_id="job-1").get()
     assert answer["outcome"] == "dead"
-    letter = job_context.ledger.dead_letters.get("job-1")
-    assert letter is not None
+    letter = present(job_context.ledger.dead_letters.get("job-1"))
     assert (letter.company, letter.payload, letter.reason) == ("globex", text, answer["reason"])
 
 

@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -16,13 +16,6 @@ from workers.progress import AWAY_SECONDS
 from workers.unreadable import BATCH, POLL_INTERVAL_SECONDS, RETRY_SECONDS, Refusals, unreadable_step
 
 SECRET = "xylophonequartz"
-
-
-@pytest.fixture
-def ledger(sqlite_ledger: LedgerUrls) -> Iterator[Ledger]:
-    opened = Ledger.open(sqlite_ledger)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
