@@ -135,6 +135,10 @@ class Origin(Frozen):
         """What tells a memory from one of the same text and another origin; nothing for a process' own agent's."""
         return () if self.is_own else (f"origin {canonical_json(self.stored())}",)
 
+    def is_within(self, other: "Origin") -> bool:
+        """Return whether another one has all of its channels and keys: who trusts the other one trusts it, too."""
+        return {*self.channels} <= {*other.channels} and {*self.principals} <= {*other.principals}
+
     def stored(self) -> dict[str, Any]:
         """Return it as a memory carries it."""
         by = {"by": list(self.principals)} if self.principals else {}

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 
 from pydantic import Field
 from sqlalchemy import select
@@ -13,6 +14,7 @@ from memcore.ledger.access.distrusts import Distrust, Distrusts
 from memcore.ledger.database import Database, Repository
 from memcore.ledger.erasure.decisions import ErasureScope
 from memcore.ledger.erasure.shared_rows import SkillRows
+from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.tables import ERASE_WORK, OPEN_WORK, erasures, work_items
 from memcore.ledger.work_items import WorkState
 from memcore.models.base import Frozen
@@ -67,6 +69,17 @@ class Hidden(Frozen):
         """Return whether a memory is distrusted, or came of what is."""
         return entry.id in self.distrusted.get(entry.agent_id, ()) or any(
             each.rule.takes(entry) for each in self.distrusts
+        )
+
+    def distrusts_lesson(self, lesson: Lesson) -> bool:
+        """Return whether the lesson of a finished task is distrusted, or what it says is."""
+        made = lesson.memory_id or lesson.lesson_id
+        return self.distrusts_task(lesson.agent_id, made, origin=lesson.origin, at=lesson.created_at)
+
+    def distrusts_task(self, agent_id: str, made: str, *, origin: Origin, at: datetime) -> bool:
+        """Return whether what an agent's finished task has left is distrusted; ``made`` is the id of it."""
+        return made in self.distrusted.get(agent_id, ()) or any(
+            each.rule.takes_task(agent_id, origin, at) for each in self.distrusts
         )
 
     def distrusts_origin(self, agent_id: str, origin: Origin | None) -> bool:
