@@ -411,6 +411,7 @@ skills = _table(
     Column("superseded_by", String),
     Column("confidence", Float, nullable=False),
     *_required(UtcDateTime, "published_at", "changed_at"),
+    *_optional(_JSON, "sources"),
     Column("body", LargeBinary, nullable=False),
     Index("skills_newest", "company", "state", "published_at"),
 )

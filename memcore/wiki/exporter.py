@@ -210,11 +210,7 @@ class WikiExporter:
         left, hidden = self._count_raw(agent_id), self._hidden.of(self._company)
         last: DetailedExperience | None = None
         while left > 0 and (page := self._experiences.page(self._company, agent_id, before=last, limit=left)):
-            yield [
-                each
-                for each in page
-                if not hidden.distrusts_task(agent_id, each.id, origin=each.origin, at=each.created_at)
-            ]
+            yield [each for each in page if not hidden.distrusts_experience(each)]
             last, left = page[-1], left - len(page)
 
     async def _compressed(self, agent_id: str) -> AsyncIterator[Sequence[MemoryEntry]]:

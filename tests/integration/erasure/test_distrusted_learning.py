@@ -9,15 +9,17 @@ from typing import Any
 
 import httpx
 import pytest
-from support.erasure_world import WORD, ErasureWorld
+from support.erasure_world import POLICY, WORD, ErasureWorld
 from support.fake_teacher import LESSON, FakeTeacher
 from support.frozen_parts import AGENT, reading_calls
 from support.http_api import HttpApi, http_api
 from support.learning_fixture import FAILED
 from support.ledger_records import COMPANY
-from support.lessons import answer
+from support.lessons import answer, lesson
 from support.readers import Readers, reading
+from support.store_items import item
 
+from memcore.backends.mem0.backend import Mem0Backend
 from memcore.client.envelopes import OutgoingJob
 from memcore.client.publisher import JobResults
 from memcore.config.learning import ProceduralMemoryConfig
@@ -27,15 +29,18 @@ from memcore.experience import CompressionService
 from memcore.jobs import DistillPayload, Done
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.erasure.reach import reach_of
+from memcore.ledger.learning.skills import SkillSource, SkillState
+from memcore.models.approval import Decision
 from memcore.models.distrust import DistrustRule
 from memcore.models.execution import ExecutionTrace
-from memcore.models.memory import MemoryLevel
-from memcore.models.origin import OWN, Origin
+from memcore.models.memory import MemoryLevel, MemoryQuery
+from memcore.models.origin import OWN, Channel, Origin
 from memcore.procedural.service import LearningService
 from memcore.records import Where
 from memcore.remote import AsyncRemoteMemory
 from memcore.remote.connection import AsyncConnection
 from memcore.remote.requests import Address
+from memcore.skills.publication import SkillApprovals, promotion, superseded_skill
 
 TRUE, FALSE = "clean", "scraped"
 SESSIONS = {TRUE: "s-1", FALSE: "s-9"}
@@ -228,3 +233,99 @@ async def test_tasks_of_older_releases_are_read_and_a_rule_on_their_session_reac
     assert [each.entry.origin for each in await world.backend.get_many(AGENT, made)] == [OWN] * 3
     rule = DistrustRule(memory_id=old.trace_id, agent_id=AGENT)
     assert reach_of(world.ledger, COMPANY, AGENT, rule, stored=[old.trace_id]).memory_ids == {*made}
+
+
+async def _published(world: ErasureWorld, who: str, key: str, *supersedes: str) -> str:
+    """Let a person approve a skill that the evolver chose among the lesson of a key, and return its id."""
+    said = f"the code is {world.secrets[who][0]} today"
+    source = SkillSource(
+        agent_id=AGENT,
+        lesson_id=f"l-{who}",
+        memory_id=f"m-{who}",
+        origin=Origin(principals=(key,)),
+        created_at=world.clock(),
+    )
+    log = world.ledger.shared_log
+    made = promotion(
+        lesson(discovery=said, condition=said, action=said),
+        title=f"A skill of {key}",
+        pattern_id=f"pattern of {who}",
+        cycle_id="cycle",
+        figures={},
+        supersedes=[superseded_skill(log, COMPANY, each) for each in supersedes],
+        sources=[source],
+    )
+    settings = world.settings.model_copy(update={"company": COMPANY})
+    approvals = SkillApprovals.configured(settings, POLICY, world.ledger, backend=world.backend, clock=world.clock)
+    await approvals.propose(f"approval of {who}", made)
+    done = await approvals.approve(f"approval of {who}", Decision(by="grace"))
+    world.clock.now += timedelta(seconds=1)
+    return str(done.effect)
+
+
+async def _skills_shown(readers: Readers, world: ErasureWorld) -> dict[str, set[str]]:
+    """Return which readers show each version of the skill, by the key that it came of."""
+    service = await readers.service()
+    backend = await service.resources.backend()
+    assert isinstance(backend, Mem0Backend)
+    shown: dict[str, set[str]] = {}
+    for who, (secret, *_) in world.secrets.items():
+        question = f"the code is {secret} today"
+        every = MemoryQuery(limit=100)
+        calls = reading_calls(readers.api, "0a5f7d9e-5a3e-4c53-8a77-1f6f0b6a4a10", question=question)
+        lists = await backend.retrieve_rankings("bob", MemoryQuery(text=question, limit=50), include_shared=True)
+        answers = {
+            "shared": await service.memories.search_shared(every),
+            "by words": await service.memories.search_shared(MemoryQuery(text=question)),
+            "ranked": [hit.entry for hit in (*lists.shared_dense, *lists.shared_sparse)],
+            "listed": await service.skills.list(state=SkillState.ACTIVE),
+        }
+        shown[who] = {name for name, answered in answers.items() if secret in repr(answered)}
+        shown[who] |= await replace(readers, calls=calls).showing([secret])
+    return shown
+
+
+async def test_a_skill_of_a_distrusted_key_falls_back_to_the_newest_trusted_version(
+    world: ErasureWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = ("k1", "k2", "k3")
+    for key in keys:
+        world.secret(key)
+    first = await _published(world, "k1", "k1")
+    second = await _published(world, "k2", "k2", first)
+    third = await _published(world, "k3", "k3", second)
+    # Somebody needs a memory, of which the calls are.
+    await world.ingestor().write([item("a note", agent_id=AGENT, sent_at=world.clock())])
+    async with reading(world, monkeypatch) as readers:
+        service = await readers.service()
+        before = await _skills_shown(readers, world)
+        assert {key for key, doors in before.items() if "shared" in doors} == {"k3"}
+        assert before["k3"] >= {"shared", "by words", "ranked", "listed"}
+        distrusts: list[str] = []
+        for rules, instead, shown in (
+            ([DistrustRule(principal="k1")], None, {"k3"}),
+            ([DistrustRule(principal="k3")], {third: (second,)}, {"k2"}),
+            ([DistrustRule(principal="k3"), DistrustRule(principal="k2", agent_id=AGENT)], None, {"k1"}),
+            ([DistrustRule(channel=Channel.AGENT, agent_id=AGENT)], {third: ()}, set[str]()),
+        ):
+            if instead is not None:
+                assert (await service.distrusts.plan(rules[0])).skills == instead
+            distrusts = [(await service.distrusts.distrust(each, confirmation=WORD)).distrust_id for each in rules]
+            if instead is not None:
+                assert (await service.distrusts.get(distrusts[0])).skills == instead
+                report = json.dumps(await service.distrusts.report(distrusts[0]))
+                assert dict((await service.distrusts.verify(report)).skills) == instead
+            now = await _skills_shown(readers, world)
+            assert {key for key, doors in now.items() if doors & {"shared", "by words", "ranked", "listed"}} == shown
+            for key in shown:
+                assert now[key] >= {"shared", "by words", "ranked", "listed"}, (rules, now)
+            for each in set(keys) - shown:
+                # What superseded versions show to people is that which is no longer in force, as before.
+                assert now[each] <= before[each] | {"GET /v1/approvals", "GET /v1/skills"}, each
+            for each in distrusts:
+                await service.distrusts.lift(each, confirmation=WORD)
+            assert await _skills_shown(readers, world) == before
+    row = world.ledger.skills.get(COMPANY, third)
+    assert row is not None
+    assert row.state is SkillState.ACTIVE
+    assert [each.lesson_id for each in row.sources] == ["l-k3"]

@@ -11,6 +11,7 @@ _JSON = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
 
 
 def upgrade() -> None:
-    """Give each its origin; NULL for an agent's in this installation, and of older releases."""
+    """Give each its origin, and skills their lessons; NULL for an agent's here, and of older releases."""
     for table in ("experiences", "trajectories", "lessons"):
         op.add_column(table, sa.Column("origin", _JSON))
+    op.add_column("skills", sa.Column("sources", _JSON))
