@@ -53,6 +53,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("and self.session_id in {None, entry.session_id}", ""),
         ("return (self.since is None or at >= self.since) and (self.until is None or at < self.until)", "return True"),
         ("made |= {new for task, new in learned if task in level}", "pass"),
+        ("if view.returned:", "if False:"),
         ("if not first.origin.is_within(origin) or first.memory_id in distrusted:", "if False:"),
         ("self.is_of(entry.agent_id)", "True"),
         ("found |= level", "pass"),
