@@ -8,7 +8,7 @@ from support.memories import NOW
 from memcore.ledger.erasure.hidden import fallen_skills
 from memcore.ledger.learning.skills import Skill, SkillSource, SkillState
 from memcore.models.distrust import DistrustRule
-from memcore.models.origin import Origin
+from memcore.models.origin import Channel, Origin
 
 BAD = DistrustRule(principal="bad")
 
@@ -81,8 +81,8 @@ def test_what_rules_on_sessions_reached_counts_by_the_task_and_by_the_lesson(kno
         (DistrustRule(principal="bad", since=NOW), True),
         (DistrustRule(principal="bad", until=NOW), False),
         (DistrustRule(principal="bad", source="s"), False),
-        (DistrustRule(channel="agent"), True),
-        (DistrustRule(channel="tool"), False),
+        (DistrustRule(channel=Channel.AGENT), True),
+        (DistrustRule(channel=Channel.TOOL), False),
     ],
 )
 def test_a_rule_concerns_what_its_every_condition_does(rule: DistrustRule, is_of_it: bool) -> None:
