@@ -26,6 +26,7 @@ from memcore.models.memory import (
     experience_refusal,
     refusal,
 )
+from memcore.models.origin import OWN, Origin
 from memcore.procedural.capture import takes
 
 #: Characters of an error message that a memory keeps; the trajectory keeps all of it.
@@ -117,7 +118,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.replace("\0", " ").split())
 
 
-def experience_of(trace: ExecutionTrace, *, trace_id: str, agent_id: str) -> DetailedExperience:
+def experience_of(trace: ExecutionTrace, *, trace_id: str, agent_id: str, origin: Origin = OWN) -> DetailedExperience:
     """Return the experience; the task and its end fill in what the engine left out."""
     asked = trace.prompt or "\n\n".join(filter(None, (trace.task_title, trace.task_description)))
     return DetailedExperience(
@@ -130,6 +131,7 @@ def experience_of(trace: ExecutionTrace, *, trace_id: str, agent_id: str) -> Det
         metadata=MemoryMetadata(source=DISTILLATION, tags=(DETAILED_TAG,)),
         created_at=trace.ended_at,
         source_task_id=trace.task_id,
+        origin=origin,
     )
 
 
@@ -164,16 +166,16 @@ class Capture:
             return Skipped(reason="level none: nothing is kept for this agent")
         if self.ledger.trajectories.get(job.company, job.trace_id) is not None:
             return Done(facts={"known": 1})
-        outlives = experience_refusal(level) is None
+        outlives, origin = experience_refusal(level) is None, job.origin or OWN
         counts = {"experiences": 0}
         if outlives:
-            experience = experience_of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id)
+            experience = experience_of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id, origin=origin)
             counts["experiences"] = int(self.ledger.experiences.append(job.company, experience))
         written = self.store(_memory(job))
         for field in written.refused.values():
             return Dead(reason=f"{field}: {refusal(field)}")
         counts["memories"] = len(written.stored)
-        made = Trajectory.of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id)
+        made = Trajectory.of(job.trace, trace_id=job.trace_id, agent_id=job.agent_id, origin=origin)
         lesson_at = self.clock() if self._teaches(made) else None
         counts["trajectories"] = int(
             outlives and self.ledger.trajectories.append(job.company, made, lesson_at=lesson_at)
@@ -197,4 +199,5 @@ def _memory(job: DistillPayload) -> StoreItem:
         session_id=job.session_id,
         project_id=job.project_id,
         task_id=job.trace.task_id,
+        origin=job.origin,
     )

@@ -29,6 +29,7 @@ from memcore.errors import (
 )
 from memcore.jobs import Skipped, Step
 from memcore.ledger.attempt import Lease, worked_slice
+from memcore.ledger.erasure.reach import reach_learned
 from memcore.ledger.ledger import Ledger
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.grounding import Grounds
@@ -45,7 +46,7 @@ from memcore.models.memory import (
     MemoryMetadata,
     experience_refusal,
 )
-from memcore.models.origin import OWN
+from memcore.models.origin import OWN, Origin
 from memcore.records import ORIGIN_KEY, Lineage, MemoryRecord
 from memcore.telemetry.events import Event
 from memcore.untrusted_text import untrusted_content_directive, wrap_untrusted
@@ -227,8 +228,8 @@ _CONTENT_FIELDS = (
 )
 
 
-def record_of(experience: CompressedExperience, *, task_id: str | None = None) -> MemoryRecord:
-    """Return the memory of a lesson."""
+def record_of(experience: CompressedExperience, *, task_id: str | None = None, origin: Origin = OWN) -> MemoryRecord:
+    """Return the memory of a lesson; its origin is that of what was compressed."""
     fields = experience.model_dump(mode="json", include=set(_CONTENT_FIELDS))
     entry = MemoryEntry(
         id=experience.id,
@@ -238,7 +239,7 @@ def record_of(experience: CompressedExperience, *, task_id: str | None = None) -
         metadata=experience.metadata,
         created_at=experience.created_at,
     )
-    return MemoryRecord(entry=entry, lineage=Lineage(task_id=task_id), extra={ORIGIN_KEY: OWN.stored()})
+    return MemoryRecord(entry=entry, lineage=Lineage(task_id=task_id), extra={ORIGIN_KEY: origin.stored()})
 
 
 def experience_of(entry: MemoryEntry) -> CompressedExperience | None:
@@ -402,9 +403,15 @@ class CompressionService:
         return "compressed"
 
     async def _keep(self, experience: DetailedExperience, lesson: CompressedExperience) -> None:
+        task = await self.backend.get_many(experience.agent_id, [experience.id])
+        of_it = partial(reach_learned, self.ledger, self.company, experience.agent_id, experience.id, task)
+        of_it(learned=lesson.id)
         # Memory first, then the mark: a crash between the two costs one more look, and loses nothing.
-        await self.backend.store_many([record_of(lesson, task_id=experience.source_task_id)])
+        made = record_of(lesson, task_id=experience.source_task_id, origin=experience.origin)
+        await self.backend.store_many([made])
         if self._mark(experience, compressed_as=lesson.id):
+            # Behind the mark too: a distrust that comes later finds the memory by it.
+            of_it(learned=lesson.id)
             return
         if self.ledger.experiences.get(self.company, experience.agent_id, experience.id) is None:
             # Its agent was erased meanwhile: what was learned goes with it.

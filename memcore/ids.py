@@ -101,9 +101,12 @@ def experience_id(*, company: str, agent_id: str, task_id: str | None, texts: It
     return _derive("experience", company, agent_id, task_id or "", *texts)
 
 
-def trace_id(*, company: str, agent_id: str, trace: str) -> str:
-    """Return the id of an execution trace, given as JSON: the same trace of one agent has one id."""
-    return _derive("trace", company, agent_id, trace)
+def trace_id(*, company: str, agent_id: str, trace: str, holding: Iterable[str] = ()) -> str:
+    """Return the id of an execution trace, given as JSON: the same trace of one agent has one id.
+
+    ``holding`` is what else tells it from another one, as its origin; nothing for an agent's in this installation.
+    """
+    return _derive("trace", company, agent_id, trace, *holding)
 
 
 def compressed_id(*, company: str, agent_id: str, experience_id: str, version: str) -> str:

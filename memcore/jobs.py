@@ -14,7 +14,7 @@ from memcore.errors import MemoryInputError
 from memcore.models.base import Frozen, Grown, NotBlankStr
 from memcore.models.conversation import CrisisLogRecord, SessionFeedbackRecord
 from memcore.models.execution import ExecutionTrace
-from memcore.models.experience import DetailedExperience
+from memcore.models.experience import DetailedExperience, Reported
 from memcore.models.memory import (
     AgentId,
     BoundedTime,
@@ -225,8 +225,8 @@ class CanaryPayload(BasePayload, task="memory.control.canary", queue=Queue.CONTR
 
 
 #: The newest version of payloads that this code knows; an older worker requeues a newer one (SPEC Q3). One carries the
-#: least that understands it: 2 for restores, 3 for fine-tune plans and removals, 4 for the canary, 5 for origins.
-VERSION = 5
+#: least that understands it: 2 restores, 3 fine-tune plans and removals, 4 the canary, 5 origins, 6 those of tasks.
+VERSION = 6
 
 #: Most memories in one store job; a longer list is cut into several jobs.
 MAX_STORE_ITEMS = 256
@@ -365,7 +365,7 @@ class MaintenancePayload(Payload, task="memory.maintenance.run", queue=Queue.MAI
     scope_id: StoredKey | None = None
 
 
-class DistillPayload(_FirstVersion, task="memory.distill.capture", queue=Queue.DISTILL):
+class DistillPayload(Payload, Reported, task="memory.distill.capture", queue=Queue.DISTILL):
     """One trace of a finished task; as JSON it has at most 1 MiB.
 
     Attributes:
@@ -400,7 +400,7 @@ _GIVEN: dict[str, TypeAdapter[Any]] = {
 }
 
 
-class ExperiencePayload(_FirstVersion, task="memory.experience.record", queue=Queue.DISTILL):
+class ExperiencePayload(Payload, Reported, task="memory.experience.record", queue=Queue.DISTILL):
     """One raw experience; as JSON it has at most 1 MiB."""
 
     experience: DetailedExperience

@@ -26,6 +26,7 @@ from memcore.maintenance.changes import ChangesService
 from memcore.maintenance.search_notes import SearchNotesService
 from memcore.models.finetune import FineTunePlan
 from memcore.models.memory import MemoryLevel, experience_refusal
+from memcore.models.origin import OWN
 from memcore.procedural.service import LearningService
 from memcore.reindex import ReindexService
 from memcore.skills.applications import ApplicationService
@@ -46,7 +47,8 @@ def record(payload: ExperiencePayload, job_context: JobContext) -> Outcome:
     if refused is not None:
         # A dead letter keeps it, to be replayed once the level is corrected.
         return Dead(reason=refused)
-    is_new = job_context.ledger.experiences.append(payload.company, payload.experience)
+    made = payload.experience.model_copy(update={"origin": payload.origin or OWN})
+    is_new = job_context.ledger.experiences.append(payload.company, made)
     # Registered, so that runs are scheduled; experience is compressed after each.
     job_context.ledger.agents.register(payload.company, [agent_id], interval=memory.consolidation.interval)
     return Done(facts={"recorded": int(is_new), "known": int(not is_new)})

@@ -23,7 +23,7 @@ from memcore.models.memory import (
     require_new_agent_id,
     require_path_name,
 )
-from memcore.models.origin import current_writer
+from memcore.models.origin import Origin, current_writer
 from memcore.records import MemoryRecord, Where
 
 
@@ -34,15 +34,16 @@ def fresh_record(
     company: str,
     now: datetime,
     id_of: Callable[..., str] = ids.memory_id,
+    origin: Origin | None = None,
 ) -> MemoryRecord:
     """Return the record of this request. Its id is made from the content, so storing it twice is one memory.
 
-    What is published has ``id_of=ids.fact_id``. Raises MemoryInputError when the agent id is reserved or the expiry
-    lies before now.
+    What is published has ``id_of=ids.fact_id``. The origin is the current writer's where none is given. Raises
+    MemoryInputError when the agent id is reserved or the expiry lies before now.
     """
     if id_of is ids.fact_id and request.supersedes:
         raise MemoryInputError("supersedes", "is for an agent's own memories; retract what a publication replaces")
-    origin = current_writer().origin(request.channel)
+    origin = current_writer().origin(request.channel) if origin is None else origin
     memory_id = id_of(
         company=company,
         agent_id=require_new_agent_id(agent_id),

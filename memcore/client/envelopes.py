@@ -265,17 +265,26 @@ def build_trace_payload(
 
     Raises MemoryChannelError for a key that may claim less than an agent's: memories and lessons come of a trace.
     """
-    current_writer().origin(Channel.AGENT)
+    origin = current_writer().origin(Channel.AGENT)
     ends_with = checked_scope(scope).model_dump(exclude={"task_id"})
     trace = checked(ExecutionTrace, trace, name="trace", prefix="trace")
     agent_id = _new_agent(agent_id)
     with naming_fields():
         payload = DistillPayload(
-            company=company, agent_id=agent_id, trace_id=UNNAMED, trace=trace, sent_at=now, **ends_with
+            company=company,
+            agent_id=agent_id,
+            trace_id=UNNAMED,
+            trace=trace,
+            sent_at=now,
+            origin=None if origin.is_own else origin,
+            **ends_with,
         )
-    # Without what was left out, so that a field of a later release changes no id.
     trace_id = ids.trace_id(
-        company=payload.company, agent_id=payload.agent_id, trace=trace.model_dump_json(exclude_defaults=True)
+        company=payload.company,
+        agent_id=payload.agent_id,
+        # Without what was left out, so that a field of a later release changes no id.
+        trace=trace.model_dump_json(exclude_defaults=True),
+        holding=origin.part_of_id,
     )
     return payload.model_copy(update={"trace_id": trace_id})
 
@@ -451,7 +460,7 @@ def build_experience_payload(
     agent_id: str, fields: ExperienceFields, *, company: str, now: datetime
 ) -> ExperiencePayload:
     """Return the experience in its envelope, tagged, with its deterministic id; MemoryChannelError as a trace's."""
-    current_writer().origin(Channel.AGENT)
+    origin = current_writer().origin(Channel.AGENT)
     for name in fields.keys() - ExperienceFields.__annotations__.keys():
         raise MemoryInputError(name, "is not a known field")
     for name in ExperienceFields.__required_keys__ - fields.keys():
@@ -473,14 +482,14 @@ def build_experience_payload(
             created_at=fields.get("created_at", now),
             source_task_id=fields.get("task_id"),
         )
-        payload = ExperiencePayload(company=company, experience=made)
+        payload = ExperiencePayload(company=company, experience=made, origin=None if origin.is_own else origin)
     _require_past("created_at", made.created_at, now)
     # From the checked fields, as a memory's id.
     experience_id = ids.experience_id(
         company=company,
         agent_id=made.agent_id,
         task_id=made.source_task_id,
-        texts=(made.prompt, made.output, made.verification_feedback or "", *made.reasoning_trace),
+        texts=(made.prompt, made.output, made.verification_feedback or "", *made.reasoning_trace, *origin.part_of_id),
     )
     return payload.model_copy(update={"experience": made.model_copy(update={"id": experience_id})})
 

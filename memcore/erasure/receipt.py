@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.models.base import Frozen
@@ -66,6 +66,7 @@ class DistrustReport(Frozen):
         completed_at: when all that came of it was found; None while that goes on, or where it was cut off.
         lifted_at: since when it is trusted again.
         memories: what is hidden, by agent: of it, or made of it.
+        skills: the skills of it that stand, each with those that readers get instead.
         brought_back: memories that are not of it and came back out of merges with it, by agent.
         checkpoints: embedding models that were trained on memories, perhaps on these; a person retires them.
     """
@@ -81,6 +82,7 @@ class DistrustReport(Frozen):
     memories: Mapping[str, tuple[str, ...]]
     brought_back: Mapping[str, tuple[str, ...]]
     checkpoints: tuple[str, ...]
+    skills: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
 
 
 _Signed = TypeVar("_Signed", ErasureReceipt, DistrustReport)

@@ -8,8 +8,9 @@ from sqlalchemy import RowMapping, func, select
 
 from memcore.ledger.database import Database, equals
 from memcore.ledger.journal import EntryReason, RecordKind, moves_with
+from memcore.ledger.learning.lessons import REPEATED
 from memcore.ledger.rows import RecordRow, decode
-from memcore.ledger.tables import OUT, archive, booking_records, bookings, model_calls
+from memcore.ledger.tables import OUT, archive, booking_records, bookings, experiences, lessons, model_calls
 from memcore.models.base import Frozen
 from memcore.records import MemoryRecord
 
@@ -105,6 +106,21 @@ class LineageReader:
         """Return every merge of an agent, and every change of a text: what came in was made of what went out."""
         mine = equals(bookings, company=company, agent_id=agent_id) & bookings.c.reason.in_(_DERIVING)
         return tuple(_exchanges(self._journal.rows(_MOVES.where(mine).order_by(*_PLACES))))
+
+    def learned(self, company: str, agent_id: str) -> tuple[tuple[str, str], ...]:
+        """Return what an agent's finished tasks became: of each its id, and that of the memory made of it.
+
+        A lesson that repeats an earlier one was not made of its own task.
+        """
+        is_first = lessons.c.outcome.is_distinct_from(REPEATED) & lessons.c.memory_id.is_not(None)
+        mine = {"company": company, "agent_id": agent_id}
+        drawn = select(lessons.c.lesson_id.label("task"), lessons.c.memory_id.label("made"))
+        compressed = select(experiences.c.experience_id.label("task"), experiences.c.compressed_as.label("made"))
+        queries = (
+            drawn.where(equals(lessons, **mine), is_first),
+            compressed.where(equals(experiences, **mine), experiences.c.compressed_as.is_not(None)),
+        )
+        return tuple((row["task"], row["made"]) for query in queries for row in self._ledger.rows(query))
 
     def held(self, company: str, agent_id: str) -> Iterator[MemoryRecord]:
         """Yield what journal and archive still hold of an agent in full, without vectors; one may come twice."""

@@ -1,7 +1,7 @@
 """Memories and other bodies as columns of a row, in a form that later releases read."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from memcore.embedding.bm25 import SparseVector
 from memcore.errors import MemoryInputError, MemoryRetrievalError
 from memcore.ledger.database import Row
 from memcore.models.memory import EARLIEST, LATEST, MemoryEntry, within_range
+from memcore.models.origin import OWN, UNREADABLE, Origin
 from memcore.records import Lineage, MemoryRecord, Vectors
 
 #: The form of the body; a reader refuses a newer one rather than guess.
@@ -127,6 +128,16 @@ def unpack(what: str, data: bytes) -> Row:
     if version != _VERSION:
         raise MemoryRetrievalError(f"{what} has form {version}; this release reads form {_VERSION}")
     return body
+
+
+def kept_origin(origin: Origin) -> Row | None:
+    """Return an origin as a row of a finished task keeps it; None for an agent's in this installation."""
+    return None if origin.is_own else origin.stored()
+
+
+def origin_of(row: Mapping[Any, Any]) -> Origin:
+    """Return what :func:`kept_origin` was given; what a later release wrote is of ``unknown`` at most."""
+    return OWN if row["origin"] is None else Origin.read(row["origin"]) or UNREADABLE
 
 
 class _Holds(FunctionElement[bool]):

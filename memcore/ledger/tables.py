@@ -47,6 +47,8 @@ def _partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool],
     Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
 
 
+_JSON = json_document(none_as_null=True)
+
 metadata = MetaData()
 
 
@@ -99,9 +101,8 @@ runs = _table(
 work_items = _table(
     "work_items",
     *_key("company", "kind", "key"),
-    *_optional(String, "agent_id", "lock"),
+    *_optional(String, "agent_id", "lock", "queue"),
     Column("state", String, nullable=False),
-    Column("queue", String),
     Column("payload", Text),
     *_required(Integer, "attempt", "dispatches"),
     *_optional(String, "token", "reason"),
@@ -266,6 +267,7 @@ experiences = _table(
     Column("agent_id", String, nullable=False),
     *_optional(String, "task_id", "compressed_as", "reason"),
     Column("created_at", UtcDateTime, nullable=False),
+    *_optional(_JSON, "origin"),
     Column("body", LargeBinary, nullable=False),
     Column("compressed_at", UtcDateTime),
     Index("experiences_of_agent", "company", "agent_id", "created_at"),
@@ -351,11 +353,11 @@ trajectories = _table(
     "trajectories",
     *_key("company", "trajectory_id"),
     *_required(String, "agent_id", "task_id", "outcome"),
-    *_optional(String, "task_type", "error_category"),
-    # A hash of the tools in the order of their calls; None where fewer than two were called.
-    Column("tools_key", String),
+    # The key is a hash of the tools in the order of their calls; None where fewer than two were called.
+    *_optional(String, "task_type", "error_category", "tools_key"),
     Column("quality", Float),
     Column("ended_at", UtcDateTime, nullable=False),
+    *_optional(_JSON, "origin"),
     Column("body", LargeBinary, nullable=False),
     Index("trajectories_newest", "company", "ended_at"),
     Index("trajectories_of_agent", "company", "agent_id", "ended_at"),
@@ -388,6 +390,7 @@ lessons = _table(
     Column("confidence", Float),
     Column("created_at", UtcDateTime, nullable=False),
     *_optional(UtcDateTime, "drawn_at", "propagated_at"),
+    *_optional(_JSON, "origin"),
     Column("body", LargeBinary),
     Index("lessons_of_agent", "company", "agent_id", "created_at"),
     Index("lessons_oldest", "company", "created_at"),
@@ -408,6 +411,7 @@ skills = _table(
     Column("superseded_by", String),
     Column("confidence", Float, nullable=False),
     *_required(UtcDateTime, "published_at", "changed_at"),
+    *_optional(_JSON, "sources"),
     Column("body", LargeBinary, nullable=False),
     Index("skills_newest", "company", "state", "published_at"),
 )
@@ -443,10 +447,9 @@ skill_cycles = _table(
 finetune_runs = _table(
     "finetune_runs",
     *_key("company", "run_id"),
-    Column("plan", json_document(), nullable=False),
+    # Of each stage that is ``finished``, its files by their place in the run's folder, with their hashes.
+    *_required(json_document(), "plan", "finished"),
     Column("progress", Float),
-    # Of each stage that is done, its files by their place in the run's folder, with their hashes.
-    Column("finished", json_document(), nullable=False),
     # How often a stage of it was claimed: the number in the name of the stage's folder.
     Column("claims", Integer, nullable=False),
     Column("cancel_requested_at", UtcDateTime),
@@ -474,8 +477,7 @@ pointer = _table(
     *_key("company"),
     Column("version", Integer, nullable=False),
     Column("current", json_document(), nullable=False),
-    Column("target", json_document(none_as_null=True)),
-    Column("previous", json_document(none_as_null=True)),
+    *_optional(json_document(none_as_null=True), "target", "previous"),
     Column("phase", String),
     Column("until", UtcDateTime),
     Column("changed_at", UtcDateTime, nullable=False),
@@ -527,10 +529,9 @@ idempotency_keys = _table(
 erasures = _table(
     "erasures",
     *_key("company", "erasure_id"),
-    Column("agent_id", String, nullable=False),
+    *_required(String, "agent_id", "requested_by"),
     # The person of its conversations whose memory goes; None for all of the agent.
     Column("subject", String),
-    Column("requested_by", String, nullable=False),
     Column("requested_at", UtcDateTime, nullable=False),
     Column("found", json_document(), nullable=False),
     Column("receipt", Text),
@@ -622,11 +623,10 @@ archive = Table(
     journal_metadata,
     *_key("archival_id"),
     *_required(String, "company", "agent_id", "original_id", "mode", "category", "namespace"),
-    *_optional(String, "booking_id", "run_id", "vector_space"),
+    # Returned by the entry that brought the memory back into the store; empty while it is out.
+    *_optional(String, "booking_id", "run_id", "vector_space", "returned_by"),
     *_required(UtcDateTime, "created_at", "archived_at"),
     *_optional(UtcDateTime, "expires_at", "returned_at"),
-    # The entry that brought the memory back into the store; empty while it is out.
-    Column("returned_by", String),
     Column("body", LargeBinary, nullable=False),
     *_optional(LargeBinary, "dense", "sparse_indices", "sparse_values"),
     Index("archive_of_memory", "company", "agent_id", "original_id"),

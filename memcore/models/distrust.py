@@ -1,5 +1,6 @@
 """Distrust: what is said to be no longer trusted, and everything that ever came of it."""
 
+from datetime import datetime
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -70,6 +71,13 @@ class DistrustRule(ValidatedModel):
             and self.source in {None, entry.metadata.source}
             and self.session_id in {None, entry.session_id}
             and self.memory_id in {None, entry.id}
-            and (self.since is None or entry.created_at >= self.since)
-            and (self.until is None or entry.created_at < self.until)
+            and self._was_then(entry.created_at)
         )
+
+    def takes_task(self, agent_id: str, origin: Origin, at: datetime) -> bool:
+        """Return whether it takes all that an agent's task of this origin and time has left, whatever that names."""
+        named = (self.source, self.session_id, self.memory_id)
+        return not any(named) and self.is_of(agent_id) and self.names(origin) and self._was_then(at)
+
+    def _was_then(self, at: datetime) -> bool:
+        return (self.since is None or at >= self.since) and (self.until is None or at < self.until)

@@ -4,12 +4,27 @@ Names, fields and validators are those of the reference (memory-api-reference, C
 of GEMS, whose section 4.3 finds compressed experiences of more use in a prompt than raw traces.
 """
 
-from typing import Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.base import Frozen, Grown, NotBlankStr
 from memcore.models.memory import COMPRESSED_TAG, DETAILED_TAG, BoundedTime, MemoryMetadata, NotBlankText
+from memcore.models.origin import OWN, Origin
+
+
+class Reported(Grown):
+    """What jobs that report a finished task share.
+
+    Attributes:
+        origin: by which channel it came, as its door stamped it; None for an agent's in this installation.
+        version: 6 with an origin, which older workers requeue; 1 without.
+    """
+
+    added: ClassVar = frozenset({"origin"})
+
+    origin: Origin | None = None
+    version: Literal[1, 6] = Field(default_factory=lambda fields: 1 if fields.get("origin") is None else 6)
 
 
 class DetailedExperience(Frozen):
@@ -22,6 +37,7 @@ class DetailedExperience(Frozen):
         reasoning_trace: the steps between, in order.
         metadata: its tags contain "detailed_experience".
         source_task_id: the task it belongs to, if any.
+        origin: by which channel it came, as its door stamped it.
     """
 
     id: NotBlankStr
@@ -33,6 +49,7 @@ class DetailedExperience(Frozen):
     metadata: MemoryMetadata = MemoryMetadata(tags=(DETAILED_TAG,))
     created_at: BoundedTime
     source_task_id: NotBlankStr | None = None
+    origin: Origin = Field(default=OWN, exclude=True)
 
     @model_validator(mode="after")
     def _tagged(self) -> Self:

@@ -145,6 +145,10 @@ class Origin(Frozen):
         via = [each for each in stored["via"] if each != Channel.SUSPECT.value]
         return (f"origin {canonical_json(stored | {'via': via})}",)
 
+    def is_within(self, other: "Origin") -> bool:
+        """Return whether another one has all of its channels and keys: who trusts the other one trusts it, too."""
+        return {*self.channels} <= {*other.channels} and {*self.principals} <= {*other.principals}
+
     def stored(self) -> dict[str, Any]:
         """Return it as a memory carries it."""
         by = {"by": list(self.principals)} if self.principals else {}

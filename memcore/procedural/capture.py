@@ -15,6 +15,7 @@ from memcore.ingest import Tombstones, insert_unless_tombstoned
 from memcore.ledger.learning.lessons import REPEATED, Lesson
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.llm.protocol import Model
+from memcore.models.origin import OWN, Origin
 from memcore.procedural.proposer import MAX_TOOL_CALLS, FailureAnalysisPayload, SuccessPayload, propose
 from memcore.procedural.records import (
     SUCCESS_TAG,
@@ -150,12 +151,13 @@ class ProceduralCapture:
         *,
         learned_at: datetime,
         settle: "Settle | None" = None,
+        origin: Origin = OWN,
     ) -> Captured:
         """Draw the lesson of one execution, if there is one.
 
         ``learned_at`` is when it was first captured, the same each time: a memory that was removed since stays removed.
-        ``settle`` returns an earlier lesson that this one repeats; without it each lesson becomes a memory. After an
-        error it can be called again; an answer that came is kept.
+        ``settle`` returns an earlier lesson that this one repeats; without it each lesson becomes a memory. ``origin``
+        is that of all that the model reads. After an error it can be called again; an answer that came is kept.
         """
         if not self.config.enabled:
             return Captured(outcome=CaptureOutcome.DISABLED)
@@ -179,6 +181,7 @@ class ProceduralCapture:
             task_id=payload.task_id,
             is_success=is_success,
             created_at=learned_at,
+            origin=origin,
         )
         first = None if settle is None else settle(lesson, record.entry.id)
         if first is None:
@@ -199,6 +202,7 @@ class ProceduralCapture:
                 task_id=first.task_id or "",
                 is_success=SUCCESS_TAG in record.entry.metadata.tags,
                 created_at=first.created_at,
+                origin=first.origin,
             )
             if again.entry.id != memory_id:
                 # The execution that taught it is kept no longer.

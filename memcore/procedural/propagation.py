@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import Self
 
 from memcore import errors
@@ -14,6 +15,7 @@ from memcore.config.learning import PropagationConfig
 from memcore.errors import MaintenancePausedError
 from memcore.ingest import insert_unless_tombstoned
 from memcore.ledger.agents import PeerCriterion, check_kill_switch
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory import (
     NON_INFERABLE_TAG,
@@ -50,7 +52,7 @@ def copy_of(record: MemoryRecord, *, company: str, target: str, scope: Procedura
     request = MemoryStoreRequest(
         category=entry.category, namespace=entry.namespace, content=entry.content, metadata=metadata
     )
-    copy = fresh_record(target, request, company=company, now=entry.created_at)
+    copy = fresh_record(target, request, company=company, now=entry.created_at, origin=entry.origin)
     decided = {**record.extra[LESSON_KEY], "scope": str(scope), "application_count": 0, "last_applied_at": None}
     origin = {} if entry.origin is None else {ORIGIN_KEY: entry.origin.stored()}
     return replace(copy, extra={**origin, LESSON_KEY: decided})
@@ -58,6 +60,9 @@ def copy_of(record: MemoryRecord, *, company: str, target: str, scope: Procedura
 
 #: Most lessons of one agent that one run copies, the oldest first; the others wait for the next run.
 LESSONS_PER_RUN = 100
+
+#: Most that one run looks at: distrusted ones must not keep the others back.
+_LOOKED_AT = 10 * LESSONS_PER_RUN
 
 _log = logging.getLogger(__name__)
 
@@ -87,28 +92,34 @@ class Propagation:
     async def run(self, agent_id: str, *, by: PeerCriterion) -> int:
         """Copy what the agent has learned since, at most 100 lessons, and return how many copies were written.
 
-        A peer that cannot take them is logged, and the others get theirs. Where no peer could take them, they wait for
-        the next run.
+        What is distrusted waits until it is trusted again. A peer that cannot take them is logged, and the others get
+        theirs. Where no peer could take them, they wait for the next run.
 
         Raises MemoryError: the lessons, or the agents, cannot be read; nothing is marked, the next run goes on.
         """
-        waiting = self.ledger.lessons.unpropagated(self.company, agent_id, limit=LESSONS_PER_RUN)
-        if not waiting:
+        rows = self.ledger.lessons.unpropagated(self.company, agent_id, limit=_LOOKED_AT)
+        if not rows:
             return 0
         try:
             check_kill_switch(self.ledger.agents, self.company, agent_id)
         except MaintenancePausedError:
             return 0
-        learned_at = {each.memory_id: each.created_at for each in waiting if each.memory_id is not None}
         hidden = self.ledger.hidden.of(self.company)
+        trusted = (each for each in rows if not hidden.distrusts_lesson(each))
+        waiting = tuple(islice(trusted, LESSONS_PER_RUN))
+        if not waiting:
+            return 0
+        learned_at = {each.memory_id: each.created_at for each in waiting if each.memory_id is not None}
         found = await self.backend.get_many(agent_id, list(learned_at))
         lessons = tuple(each for each in found if not hidden.distrusts_memory(each.entry))
+        kept_back = {each.entry.id for each in found} - {each.entry.id for each in lessons}
+        waiting = tuple(each for each in waiting if each.memory_id not in kept_back)
         limit, agents = self.config.max_propagation_targets, self.ledger.agents
         targets = agents.like(self.company, agent_id, by=by, level=self.level, limit=limit) if lessons else ()
         written, failed = 0, 0
         for target in targets:
             try:
-                written += await self._copy_to(target, lessons, learned_at, scope=ProceduralMemoryScope(by))
+                written += await self._copy_to(target, lessons, learned_at, hidden, scope=ProceduralMemoryScope(by))
             except errors.MemoryError as error:
                 failed += 1
                 facts = {"agent_id": agent_id, "target": target, "error": type(error).__name__}
@@ -125,6 +136,7 @@ class Propagation:
         target: str,
         lessons: Sequence[MemoryRecord],
         learned_at: Mapping[str, datetime],
+        hidden: Hidden,
         *,
         scope: ProceduralMemoryScope,
     ) -> int:
@@ -137,17 +149,18 @@ class Propagation:
                 copies[copy.entry.content] = copy
                 # What the agent's own runs have removed since is not stored again.
                 sent[copy.entry.id] = learned_at[lesson.entry.id]
-        for known in await self._known(target, copies) if copies else ():
+        for known in await self._known(target, copies, hidden) if copies else ():
             del copies[known]
         if not copies:
             return 0
         tombstoned = await insert_unless_tombstoned(self.backend, self.ledger.journal, list(copies.values()), sent=sent)
         return len(copies) - len(tombstoned)
 
-    async def _known(self, target: str, copies: Mapping[str, MemoryRecord]) -> frozenset[str]:
-        """Return those of the texts that stand in a lesson of the agent already."""
+    async def _known(self, target: str, copies: Mapping[str, MemoryRecord], hidden: Hidden) -> frozenset[str]:
+        """Return those of the texts that stand in a lesson of the agent already, and are shown."""
         mine = Where(agent_id=target, categories=frozenset({MemoryCategory.PROCEDURAL}), lessons=True)
         known: set[str] = set()
         async for page in pages(self.backend, mine):
-            known.update(each.entry.content for each in page if each.entry.content in copies)
+            shown = (each.entry for each in page if not hidden.distrusts_memory(each.entry))
+            known.update(entry.content for entry in shown if entry.content in copies)
         return frozenset(known)

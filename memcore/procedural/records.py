@@ -36,6 +36,7 @@ from memcore.models.memory import (
     MemoryStoreRequest,
     NoNul,
 )
+from memcore.models.origin import OWN, Origin
 from memcore.records import LESSON_KEY, Lineage, MemoryRecord
 from memcore.untrusted_text import without_secrets
 
@@ -252,13 +253,14 @@ def record_of(
     task_id: str,
     is_success: bool,
     created_at: datetime,
+    origin: Origin = OWN,
 ) -> MemoryRecord:
-    """Return the memory of a lesson; the same lesson of the same task has the same id."""
+    """Return the memory of a lesson; the same lesson of the same task and origin has the same id."""
     source = f"{'success' if is_success else 'failure'}:{task_id}"[:MAX_KEY_CHARS]
     tags = (NON_INFERABLE_TAG, *((SUCCESS_TAG,) if is_success else ()), *proposal.tags)
     metadata = MemoryMetadata(source=source, confidence=proposal.confidence, tags=tags)
     request = MemoryStoreRequest(category=MemoryCategory.PROCEDURAL, content=written(proposal), metadata=metadata)
-    record = fresh_record(agent_id, request, company=company, now=created_at)
+    record = fresh_record(agent_id, request, company=company, now=created_at, origin=origin)
     decided = proposal.model_dump(mode="json", include=set(_DECIDED_FIELDS))
     return replace(record, lineage=Lineage(task_id=task_id), extra={**record.extra, LESSON_KEY: decided})
 

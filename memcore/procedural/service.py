@@ -13,12 +13,14 @@ from memcore.errors import MemoryNotFoundError
 from memcore.jobs import Deferred, Done, Outcome, Skipped
 from memcore.ledger.agents import check_kill_switch
 from memcore.ledger.attempt import LEASE_RENEWAL, Attempt, RetryPolicy
+from memcore.ledger.erasure.reach import reach_learned
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.ledger import Ledger
 from memcore.llm.answer_cache import CachingModel
 from memcore.llm.protocol import Model
 from memcore.models.memory import MemoryLevel, experience_refusal
+from memcore.models.origin import Origin
 from memcore.procedural.capture import (
     Captured,
     CaptureOutcome,
@@ -121,29 +123,44 @@ class LearningService:
             tombstones=self.ledger.journal,
             skills=self.skills,
         )
+        origin = trajectory.origin
         if is_failure(trajectory):
             payload: FailureAnalysisPayload | SuccessPayload = failure_of(trajectory)
         else:
             before = self.ledger.trajectories.failures_before(self.company, trajectory, limit=MAX_FAILED_BEFORE)
-            payload = success_of(trajectory, before)
+            payload, origin = success_of(trajectory, before), Origin.of(each.origin for each in (trajectory, *before))
+
+        agent_id, company = lesson.agent_id, self.company
+        task = await self.backend.get_many(agent_id, [lesson.lesson_id])
 
         def settle(proposal: ProceduralMemoryProposal, memory_id: str) -> Lesson | None:
+            distrusted = self.ledger.hidden.of(company).distrusted.get(agent_id, ())
+
             def is_repeated(first: Lesson) -> bool:
+                # Else what this one says would be hidden with what others wrote.
+                if not first.origin.is_within(origin) or first.memory_id in distrusted:
+                    return False
                 earlier = LessonText.model_validate_json(first.text or "", extra="ignore")
                 return says_the_same(proposal, earlier, tasks=(trajectory.task_id, first.task_id))
 
             first = self.ledger.lessons.settle(
-                self.company,
+                company,
                 lesson.lesson_id,
                 lesson.token or "",
                 memory_id=memory_id,
                 confidence=proposal.confidence,
                 text=_text_of(proposal),
                 repeats=is_repeated,
+                origin=origin,
             )
-            return None if first.lesson_id == lesson.lesson_id else first
+            if first.lesson_id != lesson.lesson_id:
+                return first
+            # Behind the row: a distrust that comes later finds the memory by it.
+            reach_learned(self.ledger, company, agent_id, lesson.lesson_id, task, learned=first.memory_id or memory_id)
+            return None
 
-        return await capture.run(lesson.agent_id, payload, learned_at=lesson.created_at, settle=settle)
+        learned_at = lesson.created_at
+        return await capture.run(agent_id, payload, learned_at=learned_at, settle=settle, origin=origin)
 
     def _refusal(self, trajectory: Trajectory) -> CaptureOutcome | None:
         """Return why no model is asked about an execution, or None when one is."""

@@ -61,7 +61,7 @@ class LessonInfo(Frozen):
     def of(cls, lesson: Lesson, applied: Applications | None) -> Self:
         """Return what is shown of a lesson."""
         return cls(
-            **lesson.model_dump(exclude={"text", "token", "attempt", "outcome"}),
+            **lesson.model_dump(exclude={"text", "token", "attempt", "outcome", "origin"}),
             outcome=lesson.outcome or WAITING,
             tries=lesson.attempt,
             applications=applied.applications if applied else 0,
@@ -190,11 +190,13 @@ class AgentOperations(CompanyPart):
         Raises MemoryInputError, MemoryNotFoundError.
         """
         check_page(limit, MOST_LESSONS)
-        if agent_id in (await self._resources.hidden()).agents:
+        hidden = await self._resources.hidden()
+        if agent_id in hidden.agents:
             return ()
         found = await self._ask(self._ledger.lessons.page, agent_id, limit=limit)
         if not found and await self._ask(self._ledger.agents.get, agent_id) is None:
             raise MemoryNotFoundError(f"agent: {agent_id!r} is not known; `memtend agents list` says who is")
+        found = tuple(each for each in found if not hidden.distrusts_lesson(each))
         learned = [each.memory_id for each in found if each.memory_id]
         applied = await self._ask(self._ledger.skills.applications, learned)
         return tuple(LessonInfo.of(each, applied.get(each.memory_id or "")) for each in found)

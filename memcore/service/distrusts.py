@@ -1,7 +1,7 @@
 """Distrust: a source is not trusted any more; all that ever came of it is hidden, and can be trusted again."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field
@@ -13,7 +13,7 @@ from memcore.erasure.receipt import DistrustReport, signed, verified
 from memcore.errors import MemoryConflictError, MemoryConnectionError
 from memcore.ledger.access.distrusts import MAX_PAGE, Distrust
 from memcore.ledger.access.keys import Verb
-from memcore.ledger.erasure.hidden import showing_all
+from memcore.ledger.erasure.hidden import fallen_skills, showing_all
 from memcore.ledger.erasure.reach import Reach, reach_of
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.work_items import OPEN_STATES, WorkState
@@ -46,9 +46,15 @@ class DistrustedAgent(Frozen):
 
 
 class DistrustPlan(Frozen):
-    """What came of a source, by agent; an agent that has nothing of it is left out."""
+    """What came of a source, by agent; an agent that has nothing of it is left out.
+
+    Attributes:
+        skills: the skills of it that stand, each with those that readers get instead: the newest trusted ones that it
+            has replaced.
+    """
 
     agents: tuple[DistrustedAgent, ...]
+    skills: dict[str, tuple[str, ...]]
 
 
 class DistrustView(Frozen):
@@ -79,11 +85,13 @@ class DistrustDetail(Frozen):
 
     Attributes:
         memories: the ids of what is hidden, by agent.
+        skills: as a plan has them.
         runs: the runs that brought clean memories back out of merges; the trust undoes them.
     """
 
     distrust: DistrustView
     memories: dict[str, tuple[str, ...]]
+    skills: dict[str, tuple[str, ...]]
     runs: tuple[str, ...]
 
 
@@ -104,7 +112,8 @@ class DistrustOperations(CompanyPart):
                     brought_back=len(reach.taken),
                 )
                 for agent_id, stored, reach in found
-            )
+            ),
+            skills=await self._fallen(rule, {agent_id: reach.memory_ids for agent_id, _, reach in found}),
         )
 
     @operation("POST /distrusts", Verb.ADMIN, status=201, shows=DistrustView, tool="distrust_source")
@@ -149,6 +158,7 @@ class DistrustOperations(CompanyPart):
         return DistrustDetail(
             distrust=DistrustView.of(distrust),
             memories={agent_id: tuple(sorted(reached[agent_id])) for agent_id in sorted(reached)},
+            skills=await self._fallen(distrust.rule, reached),
             runs=tuple(each.run_id for each in runs),
         )
 
@@ -168,6 +178,7 @@ class DistrustOperations(CompanyPart):
             company=self._company,
             **{name: getattr(whole.distrust, name) for name in _REPORTED},
             memories=whole.memories,
+            skills=whole.skills,
             brought_back={agent_id: tuple(sorted(back[agent_id])) for agent_id in sorted(back)},
             checkpoints=tuple(each.checkpoint_id for each in await self._resources.run(trained.find)),
         )
@@ -218,6 +229,10 @@ class DistrustOperations(CompanyPart):
                 stored |= {each.entry.id for each in await backend.get_many(agent_id, made[start : start + READ_PAGE])}
             if reach.memory_ids:
                 yield agent_id, frozenset(stored), reach
+
+    async def _fallen(self, rule: DistrustRule, reached: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
+        versions = await self._ask(self._ledger.skills.versions)
+        return fallen_skills(versions, [rule], reached)
 
     async def _agents(self) -> Sequence[str]:
         found: list[str] = []

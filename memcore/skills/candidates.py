@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from memcore.embedding.bm25 import Tokenizer, bare
 from memcore.ledger.learning.patterns import Pattern, PatternKind
+from memcore.ledger.learning.skills import SkillSource
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.procedural.records import LessonText
 from memcore.skills.evidence import Evidence, Usual, applied
@@ -18,6 +19,7 @@ class SkillCandidate:
 
     Attributes:
         votes: what came of applying the pattern's lessons; see memcore.skills.evidence.applied.
+        sources: the lessons among which the text was chosen.
     """
 
     pattern_id: str
@@ -25,6 +27,7 @@ class SkillCandidate:
     pattern: Pattern
     lesson: LessonText
     votes: float = 0.0
+    sources: tuple[SkillSource, ...] = ()
 
 
 _TOKENIZER = Tokenizer()

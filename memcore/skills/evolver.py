@@ -151,6 +151,7 @@ def _proposal(cycle: Cycle, backtest: BacktestResult, supersedes: list[Supersede
         pattern_id=candidate.pattern_id,
         cycle_id=cycle.cycle_id,
         supersedes=supersedes,
+        sources=candidate.sources,
         figures={
             "agents": pattern.agents,
             "occurrences": pattern.occurrences,

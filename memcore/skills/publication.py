@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Self
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from memcore.approvals import (
     PUBLISHER,
@@ -30,7 +30,7 @@ from memcore.company import CompanyContext
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.errors import MemoryConfigError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.learning.skills import Skill, Skills, SkillState, require_skill_capacity
+from memcore.ledger.learning.skills import Skill, Skills, SkillSource, SkillState, require_skill_capacity
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.approvals import CapacityLimit
 from memcore.models.approval import Approval, ApprovalRisk, Proposal, Superseded
@@ -48,6 +48,8 @@ EVOLVER = "skill-evolver"
 #: The tag of every skill of the organisation.
 SKILL_TAG = "skill"
 
+_Sources: TypeAdapter[tuple[SkillSource, ...]] = TypeAdapter(tuple[SkillSource, ...])
+
 _LESSON_FIELDS = frozenset(LessonText.model_fields)
 
 
@@ -59,6 +61,7 @@ def promotion(
     cycle_id: str,
     figures: Mapping[str, int | float | str],
     supersedes: Sequence[Superseded] = (),
+    sources: Sequence[SkillSource] = (),
 ) -> Proposal:
     """Return the proposal to make a lesson a skill of all agents.
 
@@ -82,6 +85,7 @@ def promotion(
             "namespace": "default",
             "tags": list(dict.fromkeys((NON_INFERABLE_TAG, SKILL_TAG, *lesson.tags))),
             "confidence": lesson.confidence,
+            "sources": [each.model_dump(mode="json") for each in sources],
         },
     )
     # Refuse it here rather than after somebody has approved it.
@@ -163,6 +167,7 @@ class SkillRows(AuditNotes):
     def room(self, approval: Approval) -> CapacityLimit | None:
         """Return the limit on skills that stand; raises MemoryInputError when this one could not be kept."""
         lesson_of(approval)
+        _sources_of(approval)
         _pattern_of(approval)
         ids = (self._skill_id(each.id) for each in approval.proposal.supersedes)
         frees = [each for each in ids if each is not None]
@@ -182,6 +187,7 @@ class SkillRows(AuditNotes):
                 text=lesson.model_dump_json(),
                 published_at=now,
                 changed_at=now,
+                sources=_sources_of(approval),
             ),
         )
         await self._show(fact_id)
@@ -218,6 +224,13 @@ class SkillRows(AuditNotes):
     async def _show(self, skill_id: str) -> None:
         if self.skill_store is not None:
             await self.skill_store.follow(skill_id)
+
+
+def _sources_of(approval: Approval) -> tuple[SkillSource, ...]:
+    try:
+        return _Sources.validate_python(approval.proposal.details.get("sources", ()), extra="ignore")
+    except ValidationError as error:
+        raise MemoryInputError.of(error, prefix="details.sources") from None
 
 
 def _pattern_of(approval: Approval) -> str:

@@ -15,6 +15,7 @@ from memcore.jobs import ProgressCallback
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.patterns import Pattern, Window
 from memcore.ledger.learning.skill_cycles import Cycle
+from memcore.ledger.learning.skills import SkillSource
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalState
@@ -137,6 +138,7 @@ class PatternMining:
                 pattern=pattern,
                 lesson=text,
                 votes=math.fsum(votes.values()),
+                sources=tuple(map(SkillSource.of, lessons)),
             )
             for text in texts
         ]
@@ -196,8 +198,9 @@ class PatternMining:
 
     def _lessons(self, pattern: Pattern, cycle: Cycle) -> Sequence[Lesson]:
         window = {"since": cycle.window_start, "until": cycle.window_end}
-        of_pattern = self._ledger.lessons.of_pattern
-        return of_pattern(self._company, pattern.kind, pattern.key, **window, limit=MAX_LESSONS)
+        of_pattern, hidden = self._ledger.lessons.of_pattern, self._ledger.hidden.of(self._company)
+        found = of_pattern(self._company, pattern.kind, pattern.key, **window, limit=MAX_LESSONS)
+        return [each for each in found if not hidden.distrusts_lesson(each)]
 
     def _best(self, tried: Sequence[BacktestResult]) -> BacktestResult:
         """Return the first text of a pattern that the past proves and that is sure enough, or else the first one."""

@@ -207,10 +207,10 @@ class WikiExporter:
 
     async def _raw(self, agent_id: str) -> AsyncIterator[Sequence[DetailedExperience]]:
         """Yield the raw experiences, newest first."""
-        left = self._count_raw(agent_id)
+        left, hidden = self._count_raw(agent_id), self._hidden.of(self._company)
         last: DetailedExperience | None = None
         while left > 0 and (page := self._experiences.page(self._company, agent_id, before=last, limit=left)):
-            yield page
+            yield [each for each in page if not hidden.distrusts_experience(each)]
             last, left = page[-1], left - len(page)
 
     async def _compressed(self, agent_id: str) -> AsyncIterator[Sequence[MemoryEntry]]:

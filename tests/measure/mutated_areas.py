@@ -27,7 +27,8 @@ TESTS = {
     "distrust": (
         "tests/unit/models", f"{MAINTENANCE}/test_distrust.py", f"{LEDGER}/test_distrusts.py",
         "tests/integration/erasure/test_distrusted.py", "tests/integration/erasure/test_distrust_doors.py",
-        "tests/integration/erasure/test_distrusted_crowds.py",
+        "tests/integration/erasure/test_distrusted_crowds.py", "tests/integration/erasure/test_distrusted_learning.py",
+        "tests/integration/procedural/test_repeated.py",
     ),
     "undo": (
         f"{LEDGER}/test_journal.py", f"{MAINTENANCE}/test_undo.py", f"{MAINTENANCE}/test_undo_later.py",

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.models.base import escaped
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason, Turn
+from memcore.models.origin import OWN, Origin
 from support.memories import DAWN
 
 
@@ -23,10 +24,21 @@ def trace(task_id: str = "t-1", **more: Any) -> ExecutionTrace:
 
 
 def trajectory(
-    trajectory_id: str, *, agent_id: str = "ada", younger: timedelta = timedelta(0), **more: Any
+    trajectory_id: str,
+    *,
+    agent_id: str = "ada",
+    younger: timedelta = timedelta(0),
+    origin: Origin = OWN,
+    **more: Any,
 ) -> Trajectory:
     """Return a trajectory; only its id must be said."""
-    return Trajectory.of(trace(ended_at=DAWN + younger, **more), trace_id=trajectory_id, agent_id=agent_id)
+    made = trace(ended_at=DAWN + younger, **more)
+    return Trajectory.of(made, trace_id=trajectory_id, agent_id=agent_id, origin=origin)
+
+
+def of_key(*principals: str) -> Origin:
+    """Return the origin of what agents report with these keys."""
+    return Origin(principals=principals)
 
 
 _WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(str.strip)

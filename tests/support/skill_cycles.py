@@ -43,6 +43,7 @@ READS = {
     "skills": {"stream", "count", "votes"},
     "approvals": {"get", "page"},
     "shared_log": {"history"},
+    "hidden": {"of"},
 }
 
 

@@ -17,7 +17,7 @@ from memcore.backends.deletion import Deletion
 from memcore.backends.fusion import Hit, RankedLists, default_dense_weight
 from memcore.backends.mem0.collection import ActiveCollection, PlanOf, ServingCollection, StoreConnections
 from memcore.backends.mem0.config import Mem0Config, PointerConfig
-from memcore.backends.mem0.filters import SearchScope
+from memcore.backends.mem0.filters import WHOLE, SearchScope, SharedView
 from memcore.backends.mem0.search import Reader, SearchPlan
 from memcore.backends.mem0.shared import Facts, SharedKnowledge
 from memcore.backends.mem0.writer import PLAIN, IndexedText, Indexing, Writer
@@ -197,7 +197,7 @@ class Mem0Backend(RecordBackend):
         archive = SearchScope.of_archived(agent_id, query, apart=apart) if include_archived else None
         if query.text is not None and include_shared and self.supports_shared_access and opened.shared is not None:
             others = await opened.shared.search_scope(
-                query, exclude_agent=(agent_id, *exclude_agents), apart=await self._apart_shared()
+                query, exclude_agent=(agent_id, *exclude_agents), view=await self._in_shared()
             )
         lists = await opened.serving.read(
             "retrieve_rankings", Reader.rankings, own, others, query, now=query.as_of or self._clock(), archive=archive
@@ -215,21 +215,21 @@ class Mem0Backend(RecordBackend):
         del agent_id
         return ()
 
-    async def _apart_shared(self) -> Sequence[Condition]:
-        """Return the conditions of shared knowledge that no search finds."""
-        return ()
+    async def _in_shared(self) -> SharedView:
+        """Return how searches see shared knowledge."""
+        return WHOLE
 
     async def search_shared(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
-        shared, apart = self._sharing(), await self._apart_shared()
-        return await shared.search_shared(query, exclude_agent=exclude_agent, version=version, apart=apart)
+        shared, view = self._sharing(), await self._in_shared()
+        return await shared.search_shared(query, exclude_agent=exclude_agent, version=version, view=view)
 
     async def search_shared_sparse(
         self, query: MemoryQuery, *, exclude_agent: Excluded = None, version: int | None = None
     ) -> tuple[MemoryEntry, ...]:
-        shared, apart = self._sharing(), await self._apart_shared()
-        return await shared.search_shared_sparse(query, exclude_agent=exclude_agent, version=version, apart=apart)
+        shared, view = self._sharing(), await self._in_shared()
+        return await shared.search_shared_sparse(query, exclude_agent=exclude_agent, version=version, view=view)
 
     async def document_vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
         return await self._serving().read("document_vectors", Reader.document_vectors, entries)

@@ -233,6 +233,22 @@ def of_published(rules: Sequence[DistrustRule]) -> list[Condition]:
     return [narrower(_taken(each), *_present(Key.SHARED_BY, each.agent_id)) for each in rules]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedView:
+    """How searches see shared knowledge.
+
+    Attributes:
+        apart: the conditions of what they do not find.
+        returned: the ids of what was retracted, and they find again.
+    """
+
+    apart: Sequence[Condition] = ()
+    returned: Collection[str] = ()
+
+
+WHOLE = SharedView()
+
+
 def _taken(rule: DistrustRule) -> Filter:
     channel = () if rule.channel is None else (Filter(should=_through([rule.channel])),)
     return Filter(
@@ -348,19 +364,22 @@ class SearchScope:
         version: int,
         exclude_agent: Excluded = None,
         publisher: str | None = None,
-        apart: Sequence[Condition] = (),
+        view: SharedView = WHOLE,
     ) -> Self:
         """Return the scope of shared knowledge as it was at a version: what was published and not retracted by then.
 
-        It is without what an agent published itself, or has what one name published alone; ``apart`` as of an agent's.
+        It is without what an agent published itself, or has what one name published alone.
         """
-        everything = shared(_up_to(Key.SHARED_SINCE, version), but_not=[_up_to(Key.SHARED_UNTIL, version)])
+        ended: Condition = _up_to(Key.SHARED_UNTIL, version)
+        if view.returned:
+            ended = Filter(must=[ended], must_not=[with_ids(view.returned)])
+        everything = shared(_up_to(Key.SHARED_SINCE, version), but_not=[ended])
         unasked = tuple(_equal(Key.SHARED_BY, agent_id) for agent_id in sorted(excluded_agents(exclude_agent)))
         asked = narrower(
             everything,
             *_asked(query),
             *_present(Key.SHARED_BY, publisher),
-            but_not=(*unasked, *_held(query), *_hidden(query), *apart),
+            but_not=(*unasked, *_held(query), *_hidden(query), *view.apart),
         )
         return cls(owner=SHARED_OWNER, everything=everything, asked=asked)
 

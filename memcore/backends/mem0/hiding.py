@@ -10,7 +10,7 @@ from qdrant_client.models import Condition
 
 from memcore.backends.fusion import Hit, RankedLists
 from memcore.backends.mem0.backend import Mem0Backend
-from memcore.backends.mem0.filters import of_distrusted, of_published
+from memcore.backends.mem0.filters import SharedView, of_distrusted, of_published, with_ids
 from memcore.backends.protocol import MAX_PAGE
 from memcore.ledger.erasure.hidden import Hidden, shows_all
 from memcore.models.memory import Excluded, MemoryEntry, MemoryQuery
@@ -120,8 +120,11 @@ class HidingBackend(Mem0Backend):
         # Left out behind the search, many memories of one source would keep others from the first places.
         return of_distrusted(hidden.rules_of(agent_id), hidden.distrusted.get(agent_id, ()))
 
-    async def _apart_shared(self) -> Sequence[Condition]:
-        return of_published([each.rule for each in (await self._hidden()).distrusts])
+    async def _in_shared(self) -> SharedView:
+        hidden = await self._hidden()
+        apart = of_published([each.rule for each in hidden.distrusts])
+        apart += [with_ids(hidden.skills)] if hidden.skills else []
+        return SharedView(apart=apart, returned=hidden.returned)
 
     @asynccontextmanager
     async def _hiding(self) -> AsyncIterator[Hidden]:

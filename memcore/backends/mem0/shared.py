@@ -1,17 +1,15 @@
 """Shared knowledge and organisation facts: the log's line first, then the point, then the head that searches see."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import partial
-
-from qdrant_client.models import Condition
 
 from memcore import errors, ids
 from memcore.backends.base import fresh_record
 from memcore.backends.fusion import RankedLists
 from memcore.backends.mem0.collection import ServingCollection
-from memcore.backends.mem0.filters import SearchScope
+from memcore.backends.mem0.filters import WHOLE, SearchScope, SharedView
 from memcore.backends.mem0.search import Reader
 from memcore.backends.mem0.writer import Writer
 from memcore.backends.protocol import ORGANISATION
@@ -85,9 +83,9 @@ class SharedKnowledge:
         *,
         exclude_agent: Excluded = None,
         version: int | None = None,
-        apart: Sequence[Condition] = (),
+        view: SharedView = WHOLE,
     ) -> tuple[MemoryEntry, ...]:
-        scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version, apart=apart)
+        scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version, view=view)
         return await self._serving.read("search_shared", Reader.by_text, scope, query, now=query.as_of or self._clock())
 
     async def search_shared_sparse(
@@ -96,9 +94,9 @@ class SharedKnowledge:
         *,
         exclude_agent: Excluded = None,
         version: int | None = None,
-        apart: Sequence[Condition] = (),
+        view: SharedView = WHOLE,
     ) -> tuple[MemoryEntry, ...]:
-        scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version, apart=apart)
+        scope = await self.search_scope(query, exclude_agent=exclude_agent, version=version, view=view)
         return await self._serving.read(
             "search_shared_sparse", Reader.by_words, scope, query, now=query.as_of or self._clock()
         )
@@ -109,17 +107,14 @@ class SharedKnowledge:
         *,
         exclude_agent: Excluded,
         version: int | None = None,
-        apart: Sequence[Condition] = (),
+        view: SharedView = WHOLE,
     ) -> SearchScope:
-        """Return what a query may find of a version, now without one; MemoryInputError when it is not there yet.
-
-        Without what meets any of the conditions ``apart``.
-        """
+        """Return what a query may find of a version, now without one; MemoryInputError when it is not there yet."""
         head = await self.shared_version()
         at = head if version is None else version
         if not 0 <= at <= head:
             raise MemoryInputError("version", f"is {version}; it must be 0 to {head}, the newest")
-        return SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent, apart=apart)
+        return SearchScope.of_shared(query, version=at, exclude_agent=exclude_agent, view=view)
 
     async def shared_version(self) -> int:
         """Return the version that searches see, after executing the lines that a dead process left open."""

@@ -1,8 +1,9 @@
 """What no reader is shown: what is being erased, from the moment that it is asked for, and what is distrusted."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import chain
 
 from pydantic import Field
 from sqlalchemy import select
@@ -12,11 +13,14 @@ from memcore.errors import MemoryConnectionError
 from memcore.ledger.access.distrusts import Distrust, Distrusts
 from memcore.ledger.database import Database, Repository
 from memcore.ledger.erasure.decisions import ErasureScope
-from memcore.ledger.erasure.shared_rows import SkillRows
+from memcore.ledger.erasure.shared_rows import Publications, SkillRows
+from memcore.ledger.learning.lessons import Lesson
+from memcore.ledger.learning.skills import Skill, Skills, SkillSource, SkillState
 from memcore.ledger.tables import ERASE_WORK, OPEN_WORK, erasures, work_items
 from memcore.ledger.work_items import WorkState
 from memcore.models.base import Frozen
 from memcore.models.distrust import DistrustRule
+from memcore.models.experience import DetailedExperience
 from memcore.models.memory import MemoryEntry, propagated_tag
 from memcore.models.origin import Origin
 
@@ -42,14 +46,20 @@ class Hidden(Frozen):
     """The agents that are being erased as a whole, and the people who are, each with the agent that they talked to.
 
     Attributes:
-        skills: the skills that only tasks of these agents have shown, by the ids of their publications.
+        derived: the skills that only tasks of these agents have shown.
+        skills: these, and the skills of what is not trusted, by the ids of their publications.
+        standing: of the skills that the latter have replaced the newest that are trusted.
+        returned: the ids under which these were published last.
         distrusts: what is not trusted.
         distrusted: what came of it, by its agent.
     """
 
     agents: frozenset[str] = frozenset()
     people: frozenset[tuple[str, str]] = frozenset()
+    derived: frozenset[str] = frozenset()
     skills: frozenset[str] = frozenset()
+    standing: frozenset[str] = frozenset()
+    returned: frozenset[str] = frozenset()
     distrusts: tuple[Distrust, ...] = ()
     distrusted: Mapping[str, frozenset[str]] = Field(default_factory=dict)
 
@@ -69,6 +79,17 @@ class Hidden(Frozen):
             each.rule.takes(entry) for each in self.distrusts
         )
 
+    def distrusts_lesson(self, lesson: Lesson) -> bool:
+        """Return whether the lesson of a finished task is distrusted, or what it says is."""
+        return _is_of(lesson, [each.rule for each in self.distrusts], self.distrusted)
+
+    def distrusts_experience(self, experience: DetailedExperience) -> bool:
+        """Return whether a raw experience is of what is distrusted."""
+        agent_id, at = experience.agent_id, experience.created_at
+        return experience.id in self.distrusted.get(agent_id, ()) or any(
+            each.rule.takes_task(agent_id, experience.origin, at) for each in self.distrusts
+        )
+
     def distrusts_origin(self, agent_id: str, origin: Origin | None) -> bool:
         """Return whether the origin of what an agent has is distrusted."""
         return any(
@@ -85,12 +106,44 @@ class Hidden(Frozen):
         return frozenset(subject for agent, subject in self.people if agent == agent_id)
 
 
+def fallen_skills(
+    versions: Sequence[Skill], rules: Collection[DistrustRule], distrusted: Mapping[str, frozenset[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the skills that stand and are of what is distrusted, each with those that take its place.
+
+    These are the newest of those that it has replaced, and that those had, none of whose sources is distrusted.
+    """
+    replaced: dict[str | None, list[Skill]] = {}
+    for skill in versions:
+        replaced.setdefault(skill.superseded_by, []).append(skill)
+
+    def is_trusted(skill: Skill) -> bool:
+        return not any(_is_of(each, rules, distrusted) for each in skill.sources)
+
+    def instead_of(skill: Skill) -> tuple[str, ...]:
+        older = replaced.pop(skill.skill_id, [])
+        return tuple(chain(*((each.skill_id,) if is_trusted(each) else instead_of(each) for each in older)))
+
+    standing = [each for each in versions if each.state is SkillState.ACTIVE]
+    return {each.skill_id: instead_of(each) for each in standing if not is_trusted(each)}
+
+
+def _is_of(
+    lesson: Lesson | SkillSource, rules: Collection[DistrustRule], distrusted: Mapping[str, frozenset[str]]
+) -> bool:
+    made, at = {lesson.lesson_id, lesson.memory_id}, lesson.created_at
+    return not made.isdisjoint(distrusted.get(lesson.agent_id, ())) or any(
+        each.takes_task(lesson.agent_id, lesson.origin, at) for each in rules
+    )
+
+
 class HiddenOwners(Repository):
     """Reads what is hidden: of each erasure that has not ended or has failed, and of each distrust in force."""
 
     def __init__(self, database: Database, *, clock: Clock) -> None:
         super().__init__(database, clock=clock)
-        self._skill_rows = SkillRows(database)
+        self._skill_rows, self._skills = SkillRows(database), Skills(database, clock=clock)
+        self._publications = Publications(database)
         self._distrusts = Distrusts(database, clock=clock)
         self._last: dict[str, Hidden] = {}
 
@@ -121,14 +174,21 @@ class HiddenOwners(Repository):
         people = frozenset((agent, str(subject)) for agent, subject in rows if subject is not None)
         last = self._last.get(company)
         # An agent that is being erased shows no new skill: one look for each is enough.
-        skills = last.skills if last is not None and last.agents == agents else self._skills(company, agents)
+        derived = last.derived if last is not None and last.agents == agents else self._derived(company, agents)
         distrusts = self._distrusts.in_force(company)
         if last is not None and last.distrusts == distrusts and all(each.completed_at for each in distrusts):
             distrusted = last.distrusted
         else:
             distrusted = self._distrusts.all_reached(company, [each.distrust_id for each in distrusts])
-        return Hidden(agents=agents, people=people, skills=skills, distrusts=distrusts, distrusted=distrusted)
+        known = Hidden(agents=agents, people=people, derived=derived, distrusts=distrusts, distrusted=distrusted)
+        rules = [each.rule for each in distrusts]
+        fallen = fallen_skills(self._skills.versions(company), rules, distrusted) if distrusts else {}
+        instead = frozenset(chain(*fallen.values())) - derived
+        published = self._publications.of_facts(company, instead.union(fallen)) if fallen else {}
+        gone = chain(derived, fallen, *(published.get(each, ()) for each in fallen))
+        back = frozenset(published[each][-1] for each in instead if each in published)
+        return known.model_copy(update={"skills": frozenset(gone), "standing": instead, "returned": back})
 
-    def _skills(self, company: str, agents: frozenset[str]) -> frozenset[str]:
+    def _derived(self, company: str, agents: frozenset[str]) -> frozenset[str]:
         scopes = (ErasureScope(company=company, agent_id=agent, tag=propagated_tag(agent)) for agent in agents)
         return frozenset(skill.skill_id for scope in scopes for skill in self._skill_rows.find(scope))

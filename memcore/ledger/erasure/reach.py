@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Exchange
 from memcore.models.distrust import DistrustRule
+from memcore.records import MemoryRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +33,28 @@ def reach_of(ledger: Ledger, company: str, agent_id: str, rule: DistrustRule, *,
     found = {each.entry.id for each in ledger.lineage.held(company, agent_id) if rule.takes(each.entry)} | {*stored}
     if rule.memory_id is not None and ledger.lineage.moves(company, agent_id, [rule.memory_id]):
         found.add(rule.memory_id)
-    derivations = ledger.lineage.derivations(company, agent_id)
+    derivations, learned = ledger.lineage.derivations(company, agent_id), ledger.lineage.learned(company, agent_id)
     # A new text is its writer's own, whose origin says so; another rule may know the old one alone.
     lead_on = [each for each in derivations if each.reason == "consolidated" or not rule.follows_origin]
     level = frozenset(found)
     while level:
         made = {new for each in lead_on if not level.isdisjoint(each.outgoing) for new in each.incoming}
+        made |= {new for task, new in learned if task in level}
         level = frozenset(made - found)
         found |= level
     mixed = [each for each in derivations if not found.isdisjoint(each.incoming)]
     clean = frozenset(old for each in mixed for old in each.outgoing if old not in found)
     return Reach(memory_ids=frozenset(found), clean=clean, taken=_taken(ledger, mixed, clean))
+
+
+def reach_learned(
+    ledger: Ledger, company: str, agent_id: str, task_id: str, memories: Collection[MemoryRecord], *, learned: str
+) -> None:
+    """Let the distrusts of a finished task reach the memory that is made of it; it has left ``memories``."""
+    for each in ledger.hidden.of(company).distrusts:
+        is_of_it = any(each.rule.takes(memory.entry) for memory in memories)
+        if is_of_it or task_id in ledger.distrusts.reached(company, each.distrust_id).get(agent_id, ()):
+            ledger.distrusts.reach(company, each.distrust_id, agent_id, [learned])
 
 
 def _taken(ledger: Ledger, mixed: Collection[Exchange], clean: Collection[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -149,6 +149,14 @@ class Publications:
         """Return the ids under which a fact was published."""
         mine = equals(shared_log, company=company, fact_id=fact_id)
         return frozenset(row["memory_id"] for row in self._ledger.rows(select(shared_log.c.memory_id).where(mine)))
+
+    def of_facts(self, company: str, fact_ids: Collection[str]) -> dict[str, list[str]]:
+        """Return the ids under which facts were published, in order; of one that never was, none."""
+        mine = equals(shared_log, company=company, kind="publish") & shared_log.c.fact_id.in_(sorted(fact_ids))
+        found: dict[str, list[str]] = {}
+        for row in self._ledger.rows(select(shared_log).where(mine).order_by(shared_log.c.version)):
+            found.setdefault(row["fact_id"], []).append(row["memory_id"])
+        return found
 
     def count(self, company: str, memory_ids: Iterable[str]) -> int:
         """Return how many lines these publications have."""

@@ -9,7 +9,7 @@ from memcore import ids
 from memcore.errors import MemoryInputError
 from memcore.jobs import MAX_PAYLOAD_BYTES, ChangesPayload, CompressPayload, SearchNotesPayload
 from memcore.ledger.database import Records, checked_key, equals, insert_one, record_of
-from memcore.ledger.rows import pack, unpack
+from memcore.ledger.rows import kept_origin, origin_of, pack, unpack
 from memcore.ledger.tables import RAW, experiences
 from memcore.ledger.work_items import PlainWork, WorkItem
 from memcore.models.experience import DetailedExperience
@@ -49,6 +49,7 @@ class Experiences(Records[DetailedExperience]):
             "agent_id": checked_key("agent_id", experience.agent_id),
             "task_id": None if task_id is None else checked_key("source_task_id", task_id),
             "created_at": experience.created_at,
+            "origin": kept_origin(experience.origin),
             "body": _encoded(experience),
         }
         with self._database.write() as connection:
@@ -102,8 +103,8 @@ class Experiences(Records[DetailedExperience]):
         return ExperienceCounts(**row)
 
     def _record(self, row: Mapping[Any, Any]) -> DetailedExperience:
-        body = unpack("an experience", row["body"])
-        return record_of(DetailedExperience, row, **body, id=row["experience_id"], source_task_id=row["task_id"])
+        own = {"id": row["experience_id"], "source_task_id": row["task_id"], "origin": origin_of(row)}
+        return record_of(DetailedExperience, row, **unpack("an experience", row["body"]), **own)
 
     def _position(self, record: DetailedExperience) -> tuple[Any, ...]:
         return record.created_at, record.id

@@ -10,11 +10,12 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, select, upda
 from memcore.jobs import LessonPayload
 from memcore.ledger.database import Row, checked_key, equals, id_chunks, insert_one, record_of
 from memcore.ledger.learning.patterns import PatternKind
-from memcore.ledger.rows import unpack
+from memcore.ledger.rows import kept_origin, origin_of, unpack
 from memcore.ledger.tables import IS_EVIDENCE, UNPROPAGATED, lessons, trajectories
 from memcore.ledger.work_items import Work, WorkKey, WorkRecord, add_items, new_item, raise_lost
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
+from memcore.models.origin import OWN, Origin
 
 
 class Lesson(WorkRecord):
@@ -24,6 +25,7 @@ class Lesson(WorkRecord):
         outcome: one word, such as stored or low_confidence; None while nothing is decided.
         memory_id: the memory that says it: its own, or that of an earlier lesson which it repeats.
         text: the lesson (memcore.procedural.records) as JSON; None where there is none.
+        origin: by which channels and keys that came which it is drawn from.
         task_id: the task that taught it; None where it was not looked up, or is kept no longer.
         propagated_at: when it was propagated to the agent's peers, or found to have none.
     """
@@ -34,6 +36,7 @@ class Lesson(WorkRecord):
     memory_id: str | None = None
     confidence: float | None = None
     text: str | None = Field(default=None, repr=False)
+    origin: Origin = OWN
     task_id: str | None = None
     created_at: BoundedTime
     drawn_at: BoundedTime | None = None
@@ -102,6 +105,7 @@ class Lessons(Work[Lesson]):
         confidence: float,
         text: str,
         repeats: Callable[[Lesson], bool],
+        origin: Origin = OWN,
     ) -> Lesson:
         """Give a leased lesson its memory, and return the lesson whose memory that is.
 
@@ -125,6 +129,7 @@ class Lessons(Work[Lesson]):
             if own.memory_id is not None and own.outcome != REPEATED:
                 return own
             values: Row = {"memory_id": memory_id, "confidence": confidence, "body": text.encode()}
+            values["origin"] = kept_origin(origin)
             for row in self._firsts(connection, slot):
                 first = self._record(row)
                 if first.memory_id == own.memory_id:
@@ -254,4 +259,5 @@ class Lessons(Work[Lesson]):
         return self._all(query.order_by(*surest))
 
     def _record(self, row: Mapping[Any, Any]) -> Lesson:
-        return record_of(Lesson, row, text=None if row["body"] is None else row["body"].decode())
+        text = None if row["body"] is None else row["body"].decode()
+        return record_of(Lesson, row, text=text, origin=origin_of(row))

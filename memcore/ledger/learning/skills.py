@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field
 from sqlalchemy import Connection, case, delete, exists, func, not_, select, update
@@ -13,11 +13,13 @@ from memcore.errors import SkillLimitError
 from memcore.jobs import AppliedPayload
 from memcore.ledger.database import CompanyRecords, count_rows, equals, insert_for, insert_one, later_of, record_of
 from memcore.ledger.learning.bounds import lower_bound, upper_bound
+from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.organization.shared_log import lock_shared_head
 from memcore.ledger.tables import BY_ADDED_AGENT, approvals, skill_applications, skill_counts, skills
 from memcore.models.approval import ApprovalNeed
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
+from memcore.models.origin import Origin
 
 
 class SkillState(StrEnum):
@@ -31,10 +33,25 @@ class SkillState(StrEnum):
     RETIRED = "retired"
 
 
+class SkillSource(Frozen):
+    """A lesson of those among which a skill was chosen."""
+
+    agent_id: str
+    lesson_id: str
+    memory_id: str | None
+    origin: Origin
+    created_at: BoundedTime
+
+    @classmethod
+    def of(cls, lesson: Lesson) -> Self:
+        """Return what is kept of a lesson."""
+        return cls(**{name: getattr(lesson, name) for name in cls.model_fields})
+
+
 class Skill(Frozen):
     """A skill's row: the id under which it was published first, also when it comes back under another.
 
-    Its text is the lesson (memcore.procedural.records) as JSON.
+    Its text is the lesson (memcore.procedural.records) as JSON. Those of older releases name no sources.
     """
 
     skill_id: str
@@ -46,6 +63,7 @@ class Skill(Frozen):
     text: str = Field(repr=False)
     published_at: BoundedTime
     changed_at: BoundedTime
+    sources: tuple[SkillSource, ...] = ()
 
 
 class Applications(Frozen):
@@ -81,8 +99,9 @@ class Skills(CompanyRecords[Skill]):
     def put(self, company: str, skill: Skill) -> bool:
         """Keep a skill and return True; False when its id is there already, and stays as it was."""
         row = {
-            **skill.model_dump(exclude={"text", "state"}),
+            **skill.model_dump(exclude={"text", "state", "sources"}),
             "company": company,
+            "sources": [each.model_dump(mode="json") for each in skill.sources] or None,
             "state": str(skill.state),
             "body": skill.text.encode(),
         }
@@ -132,6 +151,13 @@ class Skills(CompanyRecords[Skill]):
         while page := self.page(company, state=SkillState.ACTIVE, before=last):
             yield from page
             last = page[-1]
+
+    def versions(self, company: str) -> tuple[Skill, ...]:
+        """Return all skills that stand or were superseded, without their texts, the newest first."""
+        columns = [column for column in skills.c if column.name != "body"]
+        stood = (skills.c.company == company) & (skills.c.state != SkillState.RETIRED.value)
+        rows = self._database.rows(select(*columns).where(stood).order_by(*(each.desc() for each in self._newest_by)))
+        return tuple(record_of(Skill, row, text="", sources=row["sources"] or ()) for row in rows)
 
     def count(self, company: str) -> int:
         """Return how many skills are active."""
@@ -198,7 +224,7 @@ class Skills(CompanyRecords[Skill]):
         return self._database.change(query)
 
     def _record(self, row: Mapping[Any, Any]) -> Skill:
-        return record_of(Skill, row, text=row["body"].decode())
+        return record_of(Skill, row, text=row["body"].decode(), sources=row["sources"] or ())
 
 
 def require_skill_capacity(

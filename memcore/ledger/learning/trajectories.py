@@ -10,11 +10,12 @@ from sqlalchemy import ColumnElement, and_, func, select, true
 from memcore import ids
 from memcore.ledger.database import CompanyRecords, Row, checked_key, insert_one, record_of
 from memcore.ledger.learning.lessons import open_lesson
-from memcore.ledger.rows import pack, unpack
+from memcore.ledger.rows import kept_origin, origin_of, pack, unpack
 from memcore.ledger.tables import INTERRUPTIONS, IS_EVIDENCE, trajectories
 from memcore.models.base import Frozen
 from memcore.models.execution import ExecutionTrace, Recovery, TerminationReason
 from memcore.models.memory import BoundedTime, NotBlankText, StoredKey
+from memcore.models.origin import OWN, Origin
 
 #: Fewest calls of tools that are a chain: a single one says nothing about the order of things.
 CHAIN_CALLS = 2
@@ -25,7 +26,7 @@ class Trajectory(Frozen):
 
     It has no error category exactly when it is a success (see ExecutionTrace.failure), every tool called in order, one
     name for each call, and no quality when nobody looked; signatures are the forms of the calls whose arguments are
-    known.
+    known. The origin is that of the job that reported it.
     """
 
     id: StoredKey
@@ -46,6 +47,7 @@ class Trajectory(Frozen):
     signatures: tuple[str, ...] = ()
     started_at: BoundedTime | None = None
     ended_at: BoundedTime
+    origin: Origin = Field(default=OWN, exclude=True)
 
     @property
     def tools_key(self) -> str | None:
@@ -53,9 +55,9 @@ class Trajectory(Frozen):
         return ids.tools_key(self.tools) if len(self.tools) >= CHAIN_CALLS else None
 
     @classmethod
-    def of(cls, trace: ExecutionTrace, *, trace_id: str, agent_id: str) -> Self:
+    def of(cls, trace: ExecutionTrace, *, trace_id: str, agent_id: str, origin: Origin = OWN) -> Self:
         """Return what is kept of a trace."""
-        own: Row = {"id": trace_id, "agent_id": agent_id, "turn_count": len(trace.turns)}
+        own: Row = {"id": trace_id, "agent_id": agent_id, "turn_count": len(trace.turns), "origin": origin}
         own |= {"outcome": trace.termination_reason, "error_category": trace.failure}
         return cls(**own, **{name: getattr(trace, name) for name in cls.model_fields.keys() - own.keys()})
 
@@ -91,6 +93,7 @@ class Trajectories(CompanyRecords[Trajectory]):
             "tools_key": trajectory.tools_key,
             **trajectory.model_dump(include=set(_COLUMNS)),
             "outcome": str(trajectory.outcome),
+            "origin": kept_origin(trajectory.origin),
             "body": pack("trajectory", body),
         }
         with self._database.write() as connection:
@@ -170,7 +173,8 @@ class Trajectories(CompanyRecords[Trajectory]):
         return self._delete(_window(company, None, None, before))
 
     def _record(self, row: Mapping[Any, Any]) -> Trajectory:
-        return record_of(Trajectory, row, **unpack("a trajectory", row["body"]), id=row["trajectory_id"])
+        own = {"id": row["trajectory_id"], "origin": origin_of(row)}
+        return record_of(Trajectory, row, **unpack("a trajectory", row["body"]), **own)
 
     def _position(self, record: Trajectory) -> tuple[Any, ...]:
         return record.ended_at, record.id

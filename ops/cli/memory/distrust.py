@@ -60,10 +60,14 @@ def plan(command: JsonCommand, options: RuleOptions) -> None:
     """Show what a distrust would hide and bring back, by agent; nothing is written."""
     rule = options.rule()
     found = command.run(lambda service: service.distrusts.plan(rule))
-    if not (found.agents or command.as_json):
+    if command.as_json:
+        command.show_facts(found)
+    elif found.agents:
+        command.show_rows(found.agents, "agent_id", "memories", "in_store", "brought_back")
+    else:
         say("No agent has anything of it.")
-        return
-    command.show_rows(found.agents, "agent_id", "memories", "in_store", "brought_back")
+    if not command.as_json:
+        _say_skills(found.skills)
 
 
 @app.command("add")
@@ -99,6 +103,7 @@ def show(command: JsonCommand, distrust_id: IdArgument) -> None:
     command.show_facts(facts)
     hidden = [{"agent_id": agent, "memory_id": memory_id} for agent, ids in found.memories.items() for memory_id in ids]
     command.show_rows(hidden, "agent_id", "memory_id")
+    _say_skills(found.skills)
 
 
 @app.command("complete")
@@ -119,10 +124,10 @@ def verify(command: JsonCommand, file: Annotated[Path, typer.Argument(help="The 
     text = read_text(file)
     found = command.run(lambda service: service.distrusts.verify(text))
     counts = {name: sum(map(len, getattr(found, name).values())) for name in ("memories", "brought_back")}
-    facts = found.model_dump(exclude={"rule", "checkpoints", *counts})
+    facts = found.model_dump(exclude={"rule", "checkpoints", "skills", *counts})
     rule = _in_words(found.rule.model_dump(mode="json", exclude_none=True))
-    trained = ", ".join(found.checkpoints)
-    command.show_facts({**facts, "rule": rule, **counts, "checkpoints": trained, "is_signed": True})
+    named = {"skills": ", ".join(found.skills), "checkpoints": ", ".join(found.checkpoints)}
+    command.show_facts({**facts, "rule": rule, **counts, **named, "is_signed": True})
 
 
 @app.command("lift")
@@ -135,6 +140,11 @@ def lift(command: JsonCommand, distrust_id: IdArgument, by: By, reason: Why) -> 
 def _shown(distrust: Distrust) -> dict[str, object]:
     shown = DistrustView.of(distrust).model_dump()
     return {**shown, "rule": _in_words(distrust.rule.model_dump(mode="json", exclude_none=True))}
+
+
+def _say_skills(fallen: Mapping[str, tuple[str, ...]]) -> None:
+    for skill_id, instead in fallen.items():
+        say(f"The skill {skill_id} is of it; shown instead: {', '.join(instead) or 'none'}.")
 
 
 def _in_words(rule: Mapping[str, object]) -> str:

@@ -13,7 +13,7 @@ def test_a_source_is_distrusted_shown_and_trusted_again(memtend: CommandLine, tm
     memtend.ok("store", agent, "the vault opens at dawn", "--source", "crawler")
     memtend.ok("store", agent, "the canteen opens at noon")
     rule = ("--agent", agent, "--source", "crawler")
-    (planned,) = memtend.ok("distrust", "plan", *rule, "--json").value
+    (planned,) = memtend.ok("distrust", "plan", *rule, "--json").value["agents"]
     assert planned == {"agent_id": agent, "memories": 1, "in_store": 1, "brought_back": 0}
     added = memtend.ok("distrust", "add", *rule, *SURE, "--json").value
     assert added["completed_at"]

@@ -182,4 +182,4 @@ async def test_a_memory_that_nobody_knows_is_in_no_plan(world: ErasureWorld, mon
     monkeypatch.setattr(ops.http.context, "create_configured_embedder", lambda *_: HashingEmbedder())
     async with http_api(world.settings) as api, api.client(api.key()) as client:
         rule = {"agent_id": AGENT, "memory_id": "00000000-0000-0000-0000-000000000001"}
-        assert (await client.post("/v1/distrusts:plan", json=rule)).json() == {"agents": []}
+        assert (await client.post("/v1/distrusts:plan", json=rule)).json() == {"agents": [], "skills": {}}

@@ -135,7 +135,10 @@ async def _hidden_and_shown(about: dict[str, Readers], world: ErasureWorld, rule
     assert before[TRUE] == before[FALSE]
     assert len(before[FALSE]) >= _SHOWING
     plan = await client.post("/v1/distrusts:plan", json=rule)
-    assert plan.json() == {"agents": [{"agent_id": AGENT, "memories": 6, "in_store": 6, "brought_back": 0}]}, plan.text
+    assert plan.json() == {
+        "agents": [{"agent_id": AGENT, "memories": 6, "in_store": 6, "brought_back": 0}],
+        "skills": {},
+    }, plan.text
     said = {"reason": "its site was taken over", "confirm": True}
     added = await client.post("/v1/distrusts", json={**rule, **said})
     assert added.status_code == _CREATED, added.text

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import true
+from support.execution_traces import of_key
 from support.experiences import experience
 from support.fake_teacher import LESSON, FakeTeacher
 from support.ledger_records import make_journal_entry
@@ -34,6 +35,7 @@ from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.experiences import ExperienceCounts
 from memcore.ledger.work_items import WorkItem
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
+from memcore.models.origin import OWN
 from memcore.records import MemoryRecord, Where
 
 LONG = "The import of the night failed at row 4711 with ENOSPC, as it had the week before. " * 20
@@ -74,6 +76,16 @@ def counts(library: WikiFixture) -> ExperienceCounts:
 
 async def memories(library: WikiFixture) -> tuple[MemoryRecord, ...]:
     return (await library.backend.scan(Where(agent_id="ada"))).records
+
+
+async def test_what_was_learned_has_the_origin_of_its_source(library: WikiFixture) -> None:
+    for name, origin in (("e0", of_key("k1")), ("e1", OWN)):
+        made = experience(name, prompt=LONG).model_copy(update={"origin": origin})
+        assert library.ledger.experiences.append(COMPANY, made)
+        assert library.ledger.experiences.get(COMPANY, "ada", name) == made
+    await compress(library, FakeTeacher())
+    kept = {each.entry.metadata.source: each.entry.origin for each in await memories(library)}
+    assert kept == {"e0": of_key("k1"), "e1": OWN}
 
 
 async def test_what_was_learned_is_an_episodic_memory_that_names_its_source(library: WikiFixture) -> None:

@@ -414,6 +414,7 @@ VIEWS: dict[str, Call] = {
     "lineage.agent_of": lambda ledger, _, c: ledger.lineage.agent_of(c, MEMORY),
     "lineage.archived": lambda ledger, _, c: ledger.lineage.archived(c, AGENT, [LIFT.entry.id]),
     "lineage.derivations": lambda ledger, _, c: ledger.lineage.derivations(c, AGENT),
+    "lineage.learned": lambda ledger, _, c: ledger.lineage.learned(c, AGENT),
     "lineage.held": lambda ledger, _, c: [str(each) for each in ledger.lineage.held(c, AGENT)],
     "runs.restores_of": lambda ledger, _, c: ledger.runs.restores_of(c, "m"),
     "lineage.models": lambda ledger, _, c: ledger.lineage.models(c, "run"),

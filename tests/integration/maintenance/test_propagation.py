@@ -2,16 +2,18 @@
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pydantic import SecretStr
+from support.execution_traces import of_key, trajectory
 from support.fault_injection import AT_CALLS, Crash, Faults
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import finish_lesson, open_lesson
 from support.lesson_memories import lesson_memory
-from support.maintenance_fixture import COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory
+from support.maintenance_fixture import COMPANY, MaintenanceFixture, MakeMaintenanceFixture, memory, uid
 from support.store_servers import store_server
 
 from memcore.backends.mem0.backend import Mem0Backend
@@ -22,13 +24,17 @@ from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryStoreError
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.migrate import migrate_history
+from memcore.ledger.organization.audit import Confirmation
+from memcore.models.distrust import DistrustRule
 from memcore.models.memory import MemoryCategory, MemoryLevel, MemoryQuery
 from memcore.procedural.propagation import LESSONS_PER_RUN, Propagation
 from memcore.procedural.records import ProceduralMemoryScope, proposal_of
-from memcore.records import MemoryRecord, Where
+from memcore.records import ORIGIN_KEY, MemoryRecord, Where
 
 if TYPE_CHECKING:
     from memcore.backends.inmemory import InMemoryBackend
+
+WORD = Confirmation(actor="grace", confirm=True, reason="its host was taken over")
 
 #: Whoever is not named otherwise is a clerk of the sales department.
 CLERKS = ("ada", "bob", "cy", "dan")
@@ -197,6 +203,52 @@ async def test_an_agent_gets_no_second_copy_of_what_it_knows(world: MaintenanceF
     await learn(world, mine, copied_lesson)
     assert await propagation(world, config()).run("ada", by="role") == 2
     assert await holders(world, *CLERKS) == {"ada": 2, "bob": 1, "cy": 2, "dan": 1}
+
+
+def by_key(record: MemoryRecord, principal: str) -> MemoryRecord:
+    return replace(record, extra={**record.extra, ORIGIN_KEY: of_key(principal).stored()})
+
+
+async def test_what_is_distrusted_is_passed_on_once_it_is_trusted_again(world: MaintenanceFixture) -> None:
+    open_context(world, "ada", "bob")
+    await learn(world, by_key(lesson_memory(1), "k1"), lesson_memory(2))
+    distrust = world.ledger.distrusts.add(COMPANY, DistrustRule(principal="k1"), WORD)
+    assert await propagation(world, config()).run("ada", by="role") == 1
+    world.ledger.distrusts.lift(COMPANY, distrust.distrust_id, WORD)
+    assert await propagation(world, config()).run("ada", by="role") == 1
+    origins = [each.entry.origin for each in await held(world, "bob")]
+    assert sorted(each.principals for each in origins if each is not None) == [(), ("k1",)]
+    assert await propagation(world, config()).run("ada", by="role") == 0
+
+
+async def test_distrusted_lessons_keep_no_others_back(world: MaintenanceFixture) -> None:
+    open_context(world, "ada", "bob")
+    for number in range(LESSONS_PER_RUN + 1):
+        world.ledger.trajectories.append(
+            COMPANY, trajectory(f"t-{number}", origin=of_key("k1")), lesson_at=world.clock()
+        )
+        claimed = world.ledger.lessons.claim(COMPANY, f"t-{number}", lease=timedelta(minutes=1))
+        assert claimed is not None
+        drawn: dict[str, Any] = {"memory_id": uid(number), "confidence": 0.9, "text": "{}"}
+        world.ledger.lessons.settle(
+            COMPANY, f"t-{number}", claimed.token or "", repeats=lambda _: False, origin=of_key("k1"), **drawn
+        )
+        world.ledger.lessons.finish(COMPANY, f"t-{number}", claimed.token or "", "stored", **drawn)
+    world.clock.turn(timedelta(seconds=1))
+    await learn(world, lesson_memory(1))
+    world.ledger.distrusts.add(COMPANY, DistrustRule(principal="k1"), WORD)
+    assert await propagation(world, config()).run("ada", by="role") == 1
+
+
+async def test_a_peer_whose_own_lesson_is_distrusted_gets_the_trusted_one(world: MaintenanceFixture) -> None:
+    open_context(world, "ada", "bob")
+    mine = lesson_memory(1)
+    theirs = replace(mine, entry=mine.entry.model_copy(update={"id": lesson_memory(99).entry.id, "agent_id": "bob"}))
+    await world.store([by_key(theirs, "k1")])
+    world.ledger.distrusts.add(COMPANY, DistrustRule(principal="k1"), WORD)
+    await learn(world, mine)
+    assert await propagation(world, config()).run("ada", by="role") == 1
+    assert await holders(world, "bob") == {"bob": 2}
 
 
 async def test_what_is_gone_or_stands_no_more_is_not_passed_on(world: MaintenanceFixture) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.execution_traces import trajectory
+from support.execution_traces import of_key, trajectory
 from support.fake_teacher import FakeTeacher
 from support.learning_fixture import FAILED, LearningFixture
 from support.lessons import ANSWER, CANARY, answer
@@ -19,6 +19,7 @@ from memcore.ledger.agents import AgentSpec
 from memcore.ledger.journal import JournalEntry
 from memcore.models.execution import TerminationReason, Turn
 from memcore.models.memory import LATEST, MemoryLevel
+from memcore.models.origin import AUTHORITIES, Channel, Origin
 from memcore.procedural.records import LessonText
 from memcore.procedural.service import RETRY
 from memcore.telemetry.events import Event
@@ -337,6 +338,18 @@ async def test_the_lesson_of_a_success_knows_what_failed_before_at_the_same_task
     assert "disk after read_file: no space left on device\nnetwork after read_file\n" in said
     assert "copy(path: string)" in said
     assert not any(word in said for word in ("stopped", "other", "bob", "later"))
+
+
+async def test_a_lesson_has_the_origins_of_all_that_the_model_read(school: LearningFixture) -> None:
+    school.reported("failed", task_id="t", origin=of_key("k1"), **FAILED)
+    tool = Origin(channels=(Channel.TOOL,), principals=("k2",))
+    school.reported("again", task_id="t", younger=DAY, origin=tool, **FAILED)
+    school.reported("s", task_id="t", younger=2 * DAY, origin=of_key("k3"))
+    assert await school.extract_lesson(teacher(), "s") == Done(facts={"stored": 1})
+    (memory,) = await school.kept()
+    every = Origin(channels=(Channel.AGENT, Channel.TOOL), principals=("k1", "k2", "k3"))
+    assert memory.entry.origin == school.lesson("s").origin == every
+    assert memory.entry.with_authority(AUTHORITIES).authority == "reference"
 
 
 @pytest.mark.parametrize("reason", ["cancelled", "shutdown", "parked"])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.execution_traces import of_key
 from support.fake_teacher import FakeTeacher
 from support.fault_injection import AT_CALLS, Crash, Faults
 from support.learning_fixture import FAILED, LearningFixture
@@ -17,6 +18,7 @@ from memcore.jobs import Done
 from memcore.ledger.attempt import LEASE_LENGTH
 from memcore.ledger.work_items import REDISPATCH_AFTER
 from memcore.models.execution import TerminationReason, Turn
+from memcore.models.origin import OWN, Origin
 
 #: The same lesson in other words.
 AGAIN = answer(discovery="Imports need room.", rationale="It happened once more.", confidence=0.7)
@@ -92,6 +94,37 @@ async def test_the_same_tools_in_another_order_are_the_same_kind_of_task(school:
 async def test_a_lesson_that_differs_in_what_to_do_stays_apart(school: LearningFixture) -> None:
     (other,) = await drawn(school, {"task_id": "t-2"}, always=answer(action="Never start the import again."))
     assert other != school.lesson("first").memory_id
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "is_repeated"),
+    [
+        (of_key("k1"), of_key("k1"), True),
+        (of_key("k1"), of_key("k1", "k2"), True),
+        (OWN, of_key("k2"), True),
+        (of_key("k1"), of_key("k2"), False),
+        (of_key("k1"), OWN, False),
+    ],
+)
+async def test_what_a_key_taught_is_not_hidden_with_what_another_one_had_taught_before(
+    school: LearningFixture, first: Origin, again: Origin, is_repeated: bool
+) -> None:
+    school.reported("first", **FAILED, origin=first)
+    school.reported("again", **FAILED, origin=again)
+    await school.extract_lesson(lesson_id="first")
+    await school.extract_lesson(FakeTeacher(always=AGAIN), "again")
+    kept = {each.entry.id: each.entry.origin for each in await school.kept()}
+    rows = {name: school.lesson(name) for name in ("first", "again")}
+    assert {name: row.origin for name, row in rows.items()} == {"first": first, "again": again}
+    assert (rows["again"].memory_id == rows["first"].memory_id) is is_repeated
+    taught_by = {rows["first"].memory_id: first, **({} if is_repeated else {rows["again"].memory_id: again})}
+    assert kept == taught_by
+    # The earlier one's own memory comes back, where somebody removed it.
+    await school.library.backend.delete_many("ada", [*kept])
+    school.reported("later", task_id="t-9", **FAILED, origin=again)
+    await school.extract_lesson(FakeTeacher(always=AGAIN), "later")
+    (memory,) = await school.kept()
+    assert memory.entry.id == rows["again"].memory_id
 
 
 async def test_another_agent_draws_its_own(school: LearningFixture) -> None:

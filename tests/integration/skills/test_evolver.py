@@ -13,7 +13,9 @@ from memcore.errors import MemoryConnectionError
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.bounds import lower_bound, upper_bound
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.organization.audit import Confirmation
 from memcore.models.approval import ApprovalRisk, ApprovalState
+from memcore.models.distrust import DistrustRule
 from memcore.models.execution import Turn
 from memcore.models.memory import LATEST, ConsolidationInterval
 from memcore.procedural.records import written
@@ -92,6 +94,26 @@ async def test_the_text_is_an_agents_own_and_the_title_and_the_log_have_no_word_
     assert "disk" not in filed.proposal.title
     assert "Zanzibar" not in filed.proposal.title
     assert not any("Zanzibar" in str(vars(record)) for record in caplog.records)
+
+
+async def test_a_proposal_names_the_lessons_among_which_it_was_chosen_and_none_that_is_distrusted(
+    fleet: Fleet,
+) -> None:
+    fleet.fail("abcd", text=lesson(confidence=0.8))
+    fleet.execute("worst", "a", category="disk", task_type="disk", task_title=DISK, text=REFUND)
+    word = Confirmation(actor="grace", confirm=True, reason="its host was taken over")
+    distrusts = fleet.ledger.distrusts
+    distrust = distrusts.add(COMPANY, DistrustRule(agent_id="a", session_id="s-9"), word)
+    distrusts.reach(COMPANY, distrust.distrust_id, "a", ["worst"])
+    await fleet.run()
+    (filed,) = fleet.proposed()
+    assert lesson_of(filed).action == lesson().action
+    # Of each agent the surest lesson is looked at, and that of the first one is of what is distrusted.
+    assert sorted(each["lesson_id"] for each in filed.proposal.details["sources"]) == [
+        "disk-b-1",
+        "disk-c-2",
+        "disk-d-3",
+    ]
 
 
 async def test_a_chain_that_does_better_than_the_rest_can_be_promoted_too(fleet: Fleet) -> None:

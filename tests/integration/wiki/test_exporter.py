@@ -7,11 +7,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from support.execution_traces import of_key
 from support.experiences import experience
 from support.memories import DAWN, NOW, record
 from support.wiki_fixture import COMPANY, WikiFixture, compressed, head_of, lesson_id
 
 from memcore.errors import MemoryConfigError, MemoryRetrievalError
+from memcore.ledger.organization.audit import Confirmation
+from memcore.models.distrust import DistrustRule
 from memcore.models.memory import COMPRESSED_TAG
 from memcore.wiki import WikiExport
 from memcore.wiki.folders import slug
@@ -43,6 +46,21 @@ async def test_each_experience_is_a_file_and_the_index_counts_them(library: Wiki
     }
     for place in set(files) - {"index.md"}:
         assert f"]({place})" in files["index.md"]
+
+
+async def test_what_a_distrusted_key_reported_has_no_file(library: WikiFixture) -> None:
+    await library.fill(raw=1, lessons=0)
+    made = experience("ada-e9").model_copy(update={"origin": of_key("k1")})
+    library.ledger.experiences.append(COMPANY, made)
+    word = Confirmation(actor="grace", confirm=True, reason="its host was taken over")
+    distrust = library.ledger.distrusts.add(COMPANY, DistrustRule(principal="k1"), word)
+    await library.exporter().export(["ada"])
+    assert "raw/ada-e9.md" not in library.files()
+    assert "raw/ada-e0.md" in library.files()
+    library.ledger.distrusts.lift(COMPANY, distrust.distrust_id, word)
+    library.ledger.distrusts.add(COMPANY, DistrustRule(principal="k1", until=made.created_at), word)
+    await library.exporter().export(["ada"])
+    assert {"raw/ada-e0.md", "raw/ada-e9.md"} <= library.files().keys()
 
 
 async def test_every_text_of_a_raw_experience_stands_in_its_file_exactly(library: WikiFixture) -> None:

@@ -1,3 +1,4 @@
+import json
 import logging
 from typing import Any
 
@@ -10,6 +11,7 @@ from memcore.client.envelopes import Scope, build_trace_payload
 from memcore.errors import MemoryConnectionError, MemoryInputError, MemoryQueueFullError
 from memcore.jobs import MAX_PAYLOAD_BYTES, DistillPayload
 from memcore.models.execution import ExecutionTrace
+from memcore.models.origin import Channel, Origin, Writer, writing_as
 
 
 def payload_built(
@@ -30,6 +32,19 @@ def test_the_same_trace_has_one_id_whenever_it_is_sent_and_any_other_has_another
         payload_built(made=trace(ended_at=NOW)),
     ]
     assert len({first.trace_id, *(each.trace_id for each in others)}) == 7
+
+
+def test_it_is_stamped_by_its_door_and_a_processs_own_is_a_job_of_the_first_version() -> None:
+    own = payload_built()
+    with writing_as(Writer(principal="k1", limit=Channel.PERSON)):
+        stamped = payload_built()
+    assert stamped.origin == Origin(channels=(Channel.AGENT,), principals=("k1",))
+    assert (own.version, stamped.version) == (1, 6)
+    # A release before refuses a field that it does not know.
+    assert "origin" not in json.loads(own.model_dump_json())
+    assert DistillPayload.model_validate_json(stamped.model_dump_json()) == stamped
+    # Else a trusted trace would be lost behind the same one of a key that is trusted no more.
+    assert own.trace_id != stamped.trace_id
 
 
 def test_session_and_project_travel() -> None:

@@ -8,6 +8,7 @@ from memcore.client.envelopes import ExperienceFields, build_experience_payload
 from memcore.errors import MemoryInputError
 from memcore.jobs import MAX_PAYLOAD_BYTES, ExperiencePayload
 from memcore.models.memory import DETAILED_TAG, MAX_KEY_CHARS, MemoryMetadata
+from memcore.models.origin import Channel, Origin, Writer, writing_as
 
 
 def payload_built(agent_id: str = "ada", *, company: str = "acme", **fields: Any) -> ExperiencePayload:
@@ -31,6 +32,17 @@ def test_the_same_texts_of_one_task_of_one_agent_have_one_id_whenever_they_are_s
         payload_built(reasoning_trace=["tr", "ue"]),
     ]
     assert len({first.id, *(each.experience.id for each in others)}) == 9
+
+
+def test_it_is_stamped_by_its_door_and_a_processs_own_is_a_job_of_the_first_version() -> None:
+    own = payload_built()
+    with writing_as(Writer(principal="k1")):
+        stamped = payload_built()
+    assert stamped.origin == Origin(channels=(Channel.AGENT,), principals=("k1",))
+    assert (own.version, stamped.version) == (1, 6)
+    assert "origin" not in own.model_dump_json()
+    assert ExperiencePayload.model_validate_json(stamped.model_dump_json()) == stamped
+    assert own.experience.id != stamped.experience.id
 
 
 def test_everything_travels_and_the_tag_is_there_once() -> None:

@@ -15,6 +15,7 @@ from memcore.jobs import Done, Payload, is_newer
 from memcore.ledger.agents import AgentSpec
 from memcore.models.execution import Recovery, TerminationReason
 from memcore.models.memory import MemoryCategory, MemoryLevel
+from memcore.models.origin import OWN, Channel, Origin
 from tasks.converse import close_session, end_session, extract_turn, record_turn
 from tasks.distill import distill
 from tasks.job import all_jobs
@@ -25,6 +26,9 @@ from tasks.store import count, record_queries, write
 from workers.celery_task import perform
 
 PAYLOADS = ROOT / "tests" / "fixtures" / "payloads"
+
+#: The origin of what a key has sent.
+K1 = Origin(channels=(Channel.AGENT,), principals=("k1",))
 
 #: When the jobs of version 1 were sent.
 SENT = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -181,6 +185,28 @@ def test_a_distill_job_of_version_1_is_captured_to_its_last_field(job_context: S
         strategy="retry", is_recovered=True, can_reassign=True, max_retries=3, missing_capability="root"
     )
     assert kept.ended_at - present(kept.started_at) == timedelta(hours=1)
+
+
+def test_jobs_of_version_6_keep_the_origin_with_all_that_they_leave(job_context: ScriptedContext) -> None:
+    job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
+    for job, name in ((distill, "distill-6"), (distill, "distill-1"), (record, "experience-6")):
+        text = payload(name).replace("6f1c1f6e-3a0b-5c53-9d0e-6d656d74656e", name)
+        assert isinstance(perform(job, text, job_context), Done)
+    ledger = job_context.ledger
+    experiences = {each.id: each.origin for each in ledger.experiences.page("acme", "ada")}
+    assert experiences == {"distill-6": K1, "distill-1": OWN, "experience-6": K1}
+    assert {each.id: each.origin for each in ledger.trajectories.page("acme")} == {"distill-6": K1, "distill-1": OWN}
+    stored = {item.id: item.origin for items in job_context.batch_writer.taken for item in items}
+    assert stored == {"distill-6": K1, "distill-1": None}
+
+
+def test_an_origin_in_the_text_of_an_experience_is_nobodys_stamp(job_context: ScriptedContext) -> None:
+    job_context.ledger.agents.put(AgentSpec(company="acme", agent_id="ada", level=MemoryLevel.PERSISTENT))
+    said = json.loads(payload("experience-1"))
+    said["experience"]["origin"] = {"channels": ["person"], "principals": ["k2"]}
+    assert isinstance(perform(record, json.dumps(said), job_context), Done)
+    (kept,) = job_context.ledger.experiences.page("acme", "ada")
+    assert kept.origin == OWN
 
 
 def test_a_turn_of_version_1_is_recorded_to_its_last_field_and_its_session_closed(job_context: ScriptedContext) -> None:
