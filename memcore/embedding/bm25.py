@@ -50,6 +50,8 @@ EXACT = "="
 #: Begins the term of a word's first letters.
 BEGINNING = "^"
 
+_FURTHER = (EXACT, BEGINNING)
+
 #: What a word's beginning weighs in a question: less than the word, which some memories have in another form.
 _BEGINNING_WEIGHT = 0.25
 
@@ -166,7 +168,7 @@ def _exact_weight(form: str) -> float:
 
 def bare(terms: Iterable[str]) -> frozenset[str]:
     """Return the terms without exact forms and beginnings: of two texts they say how many words both have."""
-    return frozenset(term for term in terms if not term.startswith((EXACT, BEGINNING)))
+    return frozenset([term for term in terms if not term.startswith(_FURTHER)])
 
 
 def _without_stop_words(words: list[str]) -> list[str]:
