@@ -87,8 +87,10 @@ def respelled(question: str, words: Collection[str], texts: Sequence[str]) -> st
 
 def _may_be_said(word: str, every: str) -> bool:
     """Return whether spaced texts may spell a word somehow; of a word beyond ASCII they do not show it."""
+    if not word.isascii():
+        return True
     said = frozenset(re.findall(f" ({word[0]}[a-z0-9]*)", every))
-    return not word.isascii() or any(not spellings(word).isdisjoint(_plurals(other)) for other in said)
+    return any(not spellings(word).isdisjoint(_plurals(other)) for other in said)
 
 
 def _plurals(word: str) -> tuple[str, ...]:
