@@ -55,11 +55,12 @@ def _compared(question: str, scores: Mapping[str, float], memories: Mapping[str,
         said_at = {key: memories[key].last_stated_at for key, _ in every} if len(every) > 1 else {}
         for (older, words), (newer, others) in combinations(every, 2):
             if (
-                said_at[newer] > said_at[older]
+                found[newer] < found[older]
+                and said_at[newer] > said_at[older]
                 and scores[newer] >= _NEAR * scores[older]
                 and _are_alike(plain(words), plain(others))
             ):
-                found[newer] = max(found[newer], found[older])
+                found[newer] = found[older]
     return found
 
 

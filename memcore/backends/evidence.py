@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeVar
 
 from memcore.backends.time_phrases import event_words, idle_words
@@ -95,7 +95,7 @@ _KEPT_CHARS = 4_096
 _tokenizer = Tokenizer()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Candidate:
     """A memory that a search found: its words, its cosine where it is known, and whether it is of the asked time.
 
@@ -114,7 +114,7 @@ class Candidate:
         labels = " ".join([f"{day.day} {_MONTHS[day.month - 1]} {day.year}", *sorted(entry.metadata.tags)])
         return cls(text=entry.content, labels=labels, cosine=cosine, is_in_time=is_in_time)
 
-    @property
+    @cached_property
     def terms(self) -> frozenset[str]:
         """Its words as terms."""
         # Apart, since the terms of a text are kept, and others ask for them.

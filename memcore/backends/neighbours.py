@@ -5,9 +5,8 @@ The weights are round, and measured over the candidates of a search (docs/benchm
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import NamedTuple, Self
 
 from memcore.embedding.bm25 import Tokenizer
 from memcore.embedding.sentences import part_label
@@ -71,8 +70,7 @@ _NUMBER_WORDS = frozenset(word for each in LANGUAGES for numbers in each.numbers
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
+class Remark(NamedTuple):
     """A candidate's text, where it stands in its session, its source, speaker and role; None where that is not known.
 
     Sessions of two agents (``agent_id``) may have one name.
@@ -138,7 +136,7 @@ def among_neighbours(question: str, scores: Mapping[str, float], remarks: Mappin
             if before is not None:
                 is_answer = size <= _ANSWER_BYTES and _asks(remarks[before].text)
                 raised += (beside + _ANSWER * is_answer) * scores[before]
-        if (speakers or remark.source) and (_is_named(remark, speakers, asked) or _is_meant(role, asked)):
+        if (speakers or remark.source) and (_is_named(remark, speakers, asked) or (role and _is_meant(role, asked))):
             raised *= _NAMED
         if is_number and says_number(remark.text):
             raised *= _NUMBER

@@ -37,8 +37,8 @@ QUESTION_FRAMES = frozenset({"kind", "kinds", "sort", "sorts", "type", "types"})
 #: A lone letter, or a run of letters and digits with inner marks. The underscore joins the words of names: it splits.
 _WORD = re.compile(f"[{LONE_LETTERS}]|[^\\W_{LONE_LETTERS}]+(?:[{INNER_MARKS}]+[^\\W_{LONE_LETTERS}]*)*")
 
-#: What stands between words in folded ASCII text, as spaces: an expression would take twice as long.
-_BETWEEN_ASCII_WORDS = {place: " " for place in range(128) if chr(place) not in ascii_lowercase + digits}
+#: The bytes of ASCII words, and spaces for all others: an expression, or a table of characters, would take longer.
+_ASCII_WORDS = bytes(place if chr(place) in ascii_lowercase + digits else ord(" ") for place in range(256))
 
 #: Version of the terms that a text has; the next one when `memtend reindex` must make sparse vectors anew. 1 had no
 #: exact forms and no beginnings.
@@ -49,6 +49,8 @@ EXACT = "="
 
 #: Begins the term of a word's first letters.
 BEGINNING = "^"
+
+_FURTHER = (EXACT, BEGINNING)
 
 #: What a word's beginning weighs in a question: less than the word, which some memories have in another form.
 _BEGINNING_WEIGHT = 0.25
@@ -166,7 +168,7 @@ def _exact_weight(form: str) -> float:
 
 def bare(terms: Iterable[str]) -> frozenset[str]:
     """Return the terms without exact forms and beginnings: of two texts they say how many words both have."""
-    return frozenset(term for term in terms if not term.startswith((EXACT, BEGINNING)))
+    return frozenset([term for term in terms if not term.startswith(_FURTHER)])
 
 
 def _without_stop_words(words: list[str]) -> list[str]:
@@ -174,7 +176,12 @@ def _without_stop_words(words: list[str]) -> list[str]:
 
 
 def _words(folded: str) -> list[str]:
-    return folded.translate(_BETWEEN_ASCII_WORDS).split() if folded.isascii() else _WORD.findall(folded)
+    return spaced(folded).split() if folded.isascii() else _WORD.findall(folded)
+
+
+def spaced(folded: str) -> str:
+    """Return folded text with spaces in place of all but ASCII letters and digits."""
+    return folded.encode(errors="replace").translate(_ASCII_WORDS).decode()
 
 
 def _stemmer() -> Callable[[str], str]:
@@ -194,13 +201,18 @@ _stem, _stems = lru_cache(maxsize=_STEM_CACHE_SIZE)(_stemmer()), Stems()
 
 
 def _forms(words: list[str], language: str | None, *, is_known: bool) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
-    for word in words:
-        stem = _stem(word)
-        other = without_accents(stem) if language is None else _stems.of(word, language)
-        further = [] if is_known else [BEGINNING + each for each in beginnings(without_accents(word))]
-        found.append((stem, *further) if other == stem else (stem, other, *further))
-    return found
+    stems = list(map(_stem, words))
+    others = [_stems.of(word, language) for word in words] if language else list(map(without_accents, stems))
+    further = [()] * len(words) if is_known else map(_begins, words)
+    return [
+        (stem, *begins) if other == stem else (stem, other, *begins)
+        for stem, other, begins in zip(stems, others, further, strict=True)
+    ]
+
+
+@lru_cache(maxsize=_STEM_CACHE_SIZE)
+def _begins(word: str) -> tuple[str, ...]:
+    return tuple(BEGINNING + each for each in beginnings(without_accents(word)))
 
 
 # A search asks for those of its question five times.

@@ -13,7 +13,7 @@ from memcore.embedding.languages import INNER_MARKS, LONE_LETTERS
 _CHUNK = re.compile(f"[^\\s{LONE_LETTERS}\ud800-\udfff\u2014\u2026\u201c-\u201f\u00ab\u00bb\u3001\u3002\u300c-\u3011]+")
 
 #: Dashes and apostrophes, as they are typed.
-_TYPED = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-") | dict.fromkeys("\u2018\u2019", "'"))
+_TYPED = {**dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-"), **dict.fromkeys("\u2018\u2019", "'")}
 
 #: Stand around a word and are no part of it.
 _OPENING, _CLOSING = "\"'`([{\u00bf\u00a1", "\"'`)]}.,;:!?"
@@ -49,7 +49,7 @@ def exact_words(text: str) -> list[str]:
     These are words with a sign, a digit or a capital letter behind their first one, symbols of one capital letter,
     units behind a number, and signs that stand alone. In a text without small letters case says nothing.
     """
-    typed = text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_TYPED)
+    typed = text if text.isascii() else _typed(unicodedata.normalize("NFKC", text))
     is_shouted, is_behind_number = typed.isupper(), False
     found: list[str] = []
     chunks = typed.split() if typed.isascii() else _CHUNK.findall(typed)
@@ -63,6 +63,13 @@ def exact_words(text: str) -> list[str]:
         words, is_behind_number = read(chunk, is_shouted=is_shouted, is_behind_number=is_behind_number)
         found += words
     return found
+
+
+def _typed(text: str) -> str:
+    # A table for all at once would be looked into for every character.
+    for mark, typed in _TYPED.items():
+        text = text.replace(mark, typed)
+    return text
 
 
 @lru_cache(maxsize=_CHUNKS_KEPT)

@@ -272,7 +272,8 @@ MUTANTS: tuple[Mutant, ...] = (
             "weights.update({forms: 1.0 for forms in weights if not named.isdisjoint(forms)})",
         ),
         ("return evidence * math.sqrt(max(0.0, share))", "return math.sqrt(max(0.0, share))"),
-        ("if meant and not any(word in forms[other] for other in meant):", "if meant:"),
+        ("if meant and not any(word in _plurals(other) for other in meant):", "if meant:"),
+        ("if not word.isascii():", "if False:"),
         ("and each.last_stated_at > best.last_stated_at", "and each.last_stated_at != best.last_stated_at"),
         ("return text.rstrip(_CLOSING).endswith(_QUESTION_MARKS)", "return True"),
         (

@@ -160,6 +160,8 @@ def expired(now: datetime) -> list[Condition]:
 def has_expired(payload: Mapping[str, Any] | None, now: datetime) -> bool:
     """Return whether a point has expired, as the condition of :func:`expired` does in the store."""
     at = (payload or {}).get(Key.EXPIRES_TS)
+    if at is None:  # most have none, and what follows is dear
+        return False
     return isinstance(at, int | float) and not isinstance(at, bool) and at <= now.timestamp() + _HALF_A_MICROSECOND
 
 

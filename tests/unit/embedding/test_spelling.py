@@ -9,6 +9,7 @@ TEXTS = [
     "Croissants: three single folds.",
     "The dentist of the children is away.",
     "Vault has the secrets.",
+    "Die Führung der本shader本 \ud800",
 ]
 
 
@@ -21,6 +22,8 @@ TEXTS = [
         ("chilren", "chilren"),  # too short for one left out
         ("croisants", "croissants"),
         ("croiszants", "croissants"),
+        ("fürhung", "führung"),
+        ("shdaer", "shader"),  # beside a script without spaces
     ],
 )
 def test_a_misspelled_word_is_read_as_memories_spell_the_word(typed: str, meant: str) -> None:
