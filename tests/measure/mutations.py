@@ -32,6 +32,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("return max(asked, least, _LEAST.get(least), key=lambda each: each.rank)", "return asked"),
         ("return authority(self.origin, policy).reaches(least_shown(Authority.QUARANTINED))", "return True"),
         ("if not self.may_claim(channel):", "if False:"),
+        ("return Origin(channels=(*origin.channels, Channel.SUSPECT), principals=origin.principals)", "return origin"),
         ("record.stamped(writer)", "pass"),
         ("return Origin(channels=given.channels, principals=(*given.principals, self.principal))", "return given"),
         (
@@ -692,10 +693,6 @@ MUTANTS: tuple[Mutant, ...] = (
         ("self._history.dropped(ids)", "(self._delete(matching, ids), self._history.dropped(ids))"),
         ("if not (isinstance(error, errors.MemoryConnectionError) and _may_wait(self, job.retry_after)):", "if True:"),
         ("if is_stale(task.request):", "if False:"),
-        (
-            "return gate.run(job_id, run, attempts, check=partial(_pass_over_stale, task))",
-            "return gate.run(job_id, run, attempts)",
-        ),
         ("if trial is not None and self._trial is trial:", "if False:"),
     ),
 )
