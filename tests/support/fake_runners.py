@@ -30,7 +30,8 @@ BODIES = {
     "heeds_no_signal": (
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        "say(f'CHILD {child.pid}')\nsay('STAGE_START:training')\ntime.sleep(600)"
+        # Whoever reads may be killed before it speaks.
+        "try:\n    say(f'CHILD {child.pid}'); say('STAGE_START:training')\nexcept OSError:\n    pass\ntime.sleep(600)"
     ),
 }
 
