@@ -192,7 +192,7 @@ memory.records.usage_days 400
 memory.records.audit_days 400
 memory.records.experience_days 400
 memory.origins.authority {'person': 'instruct', 'operator': 'instruct', 'agent': 'inform', 'unknown': 'inform', \
-'tool': 'reference', 'document': 'reference', 'peer': 'reference', 'import': 'reference'}
+'tool': 'reference', 'document': 'reference', 'peer': 'reference', 'import': 'reference', 'suspect': 'reference'}
 """
 
 
