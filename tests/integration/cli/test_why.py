@@ -7,15 +7,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.command_line import CommandLine
 from support.memories import new_agent
+from support.running_stack import StackAddress
 
 #: Old enough to be merged, and young enough to be kept by the rule that ``add`` sets.
 OLD = datetime.now(UTC) - timedelta(days=60)
 
 
 @pytest.fixture(scope="module")
-def maintenance_run(memtend: CommandLine) -> tuple[str, str]:
+def maintenance_run(stack: StackAddress) -> tuple[str, str]:
     """An agent whose memories were merged, and the run that did it."""
-    agent = new_agent()
+    memtend, agent = CommandLine(home=stack.home), new_agent()
     memtend.ok("agents", "add", agent, "--interval", "never", "--retain", "working=1")
     lines = [
         {
