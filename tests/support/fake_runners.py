@@ -30,7 +30,7 @@ BODIES = {
     "heeds_no_signal": (
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        # Whoever reads may be killed before it speaks.
+        # Its reader may be killed before it speaks.
         "try:\n    say(f'CHILD {child.pid}'); say('STAGE_START:training')\nexcept OSError:\n    pass\ntime.sleep(600)"
     ),
 }

@@ -1,11 +1,11 @@
 """Compression against a faulty server: what is kept, what stays raw, what is asked; a hostile experience."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
 from support.experiences import experience
-from support.stub_llm_process import StubLLM, stub_llm
+from support.stub_llm_process import StubLLM
 from support.wiki_fixture import COMPANY, WikiFixture
 
 from examples.stub_llm.fault import Fault, Scripted
@@ -22,18 +22,6 @@ from memcore.records import Where
 POLICY = ConsolidationConfig.model_validate({"experience_compressor": {"enabled": True}})
 
 LONG = "The nightly import failed at row 4711 with ENOSPC because the disk of the database server was full. " * 20
-
-
-@pytest.fixture(scope="module")
-def stub_process() -> Iterator[StubLLM]:
-    with stub_llm() as running:
-        yield running
-
-
-@pytest.fixture
-def stub(stub_process: StubLLM) -> StubLLM:
-    stub_process.forget()
-    return stub_process
 
 
 class CompressionFixture:

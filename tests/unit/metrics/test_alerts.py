@@ -131,6 +131,13 @@ def test_jobs_that_wait_for_hours_are_an_alert_on_every_queue(queue: Queue) -> N
     assert waiting[7_300] == waiting[9] | old
 
 
+@pytest.mark.parametrize(("number", "is_alert"), [(100, False), (101, True)])
+def test_many_suspect_memories_within_an_hour_are_an_alert(number: int, is_alert: bool) -> None:
+    name = "memtend_suspect_memories_total"
+    scrape = read_scrape(f'# TYPE {name} counter\n{name}{{company="acme"}} {number}\n')
+    assert ("MemtendSuspectMemories" in firing(scrape)) is is_alert
+
+
 def test_a_scrape_without_a_canary_is_an_alert() -> None:
     assert firing(read_scrape("")) == {"MemtendCanaryAbsent": [{}]}
 
