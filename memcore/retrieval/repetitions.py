@@ -81,6 +81,14 @@ _TOKEN = re.compile(
 )
 _LONE = re.compile(f"[{LONE_LETTERS}]")
 
+#: Words that are written as one, as two and with a hyphen, in two parts: "email", "web site", "sign-up".
+_SOLID = re.compile(
+    r"(e|web|on|off)(mails?|sites?|lines?)"
+    r"|(break|buy|check|clean|count|drop|follow|hand|kick|log|look|pay|pick|roll|set|shut|sign|start|time)"
+    r"(down|in|off|on|out|over|up|ups|outs|offs|downs|overs|ins)",
+    re.IGNORECASE,
+)
+
 #: Punctuation that says something: "50 %", "C#", "R&D", "a/b", a question.
 _TELLING = frozenset("%&#@*/?\u2030\u061f")
 
@@ -118,6 +126,7 @@ class _Wording:
         ]
         if not tokens:
             return cls._as_a_whole("marks", whole.split())
+        tokens = [part for token in tokens for part in ((token,) if token in exact else _parts(token))]
         # All at once: no token has a line break.
         folded = fold("\n".join(tokens)).split("\n")
         keys = [token if token in exact else _key(key) for token, key in zip(tokens, folded, strict=True)]
@@ -157,6 +166,10 @@ def _says_something(mark: str) -> bool:
     # Symbols (currencies, operators, emoji), but no accents that stand alone, which serve as quotation marks.
     category = unicodedata.category(mark)
     return category.startswith("S") and category != "Sk"
+
+
+def _parts(token: str) -> tuple[str, ...]:
+    return tuple(filter(None, solid.groups())) if (solid := _SOLID.fullmatch(token)) else (token,)
 
 
 def _key(key: str) -> str:
