@@ -84,6 +84,11 @@ class Form:
         return self.reading in {_ago, _half_years_ago, _fortnight_ago}
 
     @property
+    def is_vague(self) -> bool:
+        """Whether it is a hint and no time: what happened "recently" may be any time ago where little happens."""
+        return self.reading is _recently
+
+    @property
     def is_calendar(self) -> bool:
         """Whether it names a date."""
         return self.reading in {_dated, _day_of_month}
@@ -106,6 +111,8 @@ class Form:
         "On Friday" may ask for a habit or for what is to come; of a date with its year is often told later.
         """
         said = match.groupdict()
+        if self.is_vague:
+            return 0.0
         if (self.is_past and match[0] not in _TODAY) or said.get("last") or said.get("before"):
             return PAST_GAIN
         return 0.0 if said.get("y") else _NAMED_GAIN

@@ -194,8 +194,8 @@ class _Time:
 
     @property
     def is_named(self) -> bool:
-        """Whether a memory may name it in its own words: a date, or a name that is not said to be past."""
-        return self.is_date or (self.form.is_name and self.gain < PAST_GAIN)
+        """Whether a memory may name it in its own words: a date, a hint, or a name that is not said to be past."""
+        return self.is_date or self.form.is_vague or (self.form.is_name and self.gain < PAST_GAIN)
 
 
 def _asked(text: str, folded: str, at: Moment) -> _Time | None:

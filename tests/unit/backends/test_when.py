@@ -203,6 +203,7 @@ def test_a_time_that_is_counted_from_now_weighs_more_than_a_date_beside_the_same
         ("Which boat does Ada paint for Ben on Monday?", 1.0),
         ("Which boat does Ada paint for Ben today?", 1.0),
         ("Which boat did Ada paint for Ben on 3 May 2026?", 0.0),
+        ("Which boat did Ada paint for Ben recently?", 0.0),
     ],
 )
 def test_words_that_say_that_a_time_is_past_raise_what_is_of_it(question: str, gain: float) -> None:
