@@ -134,6 +134,9 @@ _RESAMPLES = 2_000
 _INTERVAL = (2.5, 97.5)
 _BLOCK = 256
 
+#: Resamples drawn at once, a few megabytes of places.
+_AT_ONCE = 500
+
 
 class Improvement(Frozen):
     """One ranking's lead in NDCG@10 over another on the same questions, and its 95 % interval."""
@@ -305,6 +308,9 @@ def compare(
     difference = new - old
     places = np.arange(len(difference)) if groups is None else np.unique(groups, return_inverse=True)[1]
     sums, counts = np.bincount(places, weights=difference), np.bincount(places)
-    picks = chance.integers(0, len(sums), size=(_RESAMPLES, len(sums)))
-    low, high = np.percentile(sums[picks].sum(axis=1) / counts[picks].sum(axis=1), _INTERVAL)
+    means = list[NDArray[np.float64]]()
+    for _ in range(_RESAMPLES // _AT_ONCE):
+        picks = chance.integers(0, len(sums), size=(_AT_ONCE, len(sums)))
+        means.append(sums[picks].sum(axis=1) / counts[picks].sum(axis=1))
+    low, high = np.percentile(np.concatenate(means), _INTERVAL)
     return Improvement(mean=float(difference.mean()), low=float(low), high=float(high))

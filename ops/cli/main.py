@@ -39,6 +39,7 @@ MODULES = {
     "maintenance.embedder": ("embedder",),
     "maintenance.finetune": ("finetune",),
     "memory.wiki": ("wiki",),
+    "memory.evaluate": ("eval",),
     "memory.conversation": ("conversation",),
 }
 

@@ -25,7 +25,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
 from benchmarks.report import show  # noqa: E402
 from benchmarks.retrieval.conversations import FOLDER, Conversation, conversations  # noqa: E402
-from benchmarks.retrieval.quality import DEPTH, compare, ndcg  # noqa: E402
 from support.ledger_records import sqlite_urls  # noqa: E402
 from support.store_servers import store_server  # noqa: E402
 
@@ -36,6 +35,8 @@ from memcore.backends.mem0.config import Mem0Config  # noqa: E402
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType  # noqa: E402
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
+from memcore.evaluation.measures import compare, ndcg  # noqa: E402
+from memcore.finetune.evaluate import DEPTH  # noqa: E402
 from memcore.jobs import Done, Use  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.ledger.migrate import migrate, migrate_history  # noqa: E402

@@ -2,9 +2,6 @@
 
 import asyncio
 import os
-import shutil
-import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator
@@ -24,10 +21,7 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from workers.stack.home import read_state
-from workers.stack.stack import start_stack
-
-#: Seconds between two ticks of beat: no run may begin while we measure.
-_TICK_SECONDS = 3_600.0
+from workers.stack.throwaway import throwaway_stack
 
 #: Seconds between two looks whether everything can be found: 3% of the shortest stretch, and cheap for the store.
 _POLL_INTERVAL_SECONDS = 0.03
@@ -103,20 +97,8 @@ def open_home(*, policy: str | None = None, llm_url: str | None = None) -> Itera
 
     Its workers ask the language model at ``llm_url``, or else the one that the environment names, if any.
     """
-    home = Path(tempfile.mkdtemp(prefix="memtend-bench-"))
-    if policy is not None:
-        (home / "policy.yaml").write_text(policy, encoding="utf-8")
-    environ = {**os.environ, "MEMTEND_LLM_URL": llm_url} if llm_url else os.environ
-    stack = start_stack(home, environ, tick_seconds=_TICK_SECONDS)
-    watcher = threading.Thread(target=stack.supervisor.watch, name="watch")
-    watcher.start()
-    try:
-        yield BenchStack(settings=stack.settings, home=home)
-    finally:
-        stack.supervisor.ask_to_stop()
-        watcher.join()
-        stack.stop()
-        shutil.rmtree(home, ignore_errors=True)
+    with throwaway_stack(policy, {**os.environ, "MEMTEND_LLM_URL": llm_url} if llm_url else os.environ) as stack:
+        yield BenchStack(settings=stack.settings, home=stack.settings.home)
 
 
 async def store_said(

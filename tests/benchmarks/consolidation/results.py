@@ -7,8 +7,10 @@ import numpy as np
 from benchmarks.consolidation.contexts import Scores
 from benchmarks.consolidation.ways import Variant
 from benchmarks.figure import Target
-from benchmarks.retrieval.quality import Improvement, compare
 from rich.table import Table
+
+from memcore.evaluation.measures import compare
+from memcore.finetune.evaluate import Improvement
 
 #: Share of the unshrunk figure that the default must keep at half the tokens.
 _LEAST_KEPT = 0.9

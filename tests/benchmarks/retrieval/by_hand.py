@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 from benchmarks.retrieval.conversations import Turn
-from benchmarks.retrieval.quality import DEPTH
 from numpy.typing import NDArray
 
 from memcore.backends.evidence import Candidate, weight_of_time
@@ -22,6 +21,7 @@ from memcore.backends.when import AskedRange, asked_range, subject_of
 from memcore.embedding.bm25 import Tokenizer, bare
 from memcore.embedding.calibration import noise_of
 from memcore.embedding.protocol import Embedder
+from memcore.finetune.evaluate import DEPTH
 
 #: BM25's constants and the candidates of each list, as the documentation names them.
 _K1, _B, _AVERAGE, _CANDIDATES = 0.5, 0.4, 64.0, 50

@@ -9,7 +9,6 @@ from typing import Any
 
 import psutil
 from benchmarks.retrieval.conversations import Conversation
-from benchmarks.retrieval.quality import DEPTH
 from benchmarks.stack import BenchStack
 
 from memcore import MemoryClient
@@ -21,6 +20,7 @@ from memcore.client.envelopes import ImportRecord
 from memcore.config.policy import Policy
 from memcore.config.retrieval import FusionStrategy
 from memcore.embedding.protocol import Embedder
+from memcore.finetune.evaluate import DEPTH
 from memcore.models.answers import Shown
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.retrieval.ranking import fuse_ranked_lists

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from benchmarks.figure import Target
 from benchmarks.retrieval.conversations import Conversation
-from benchmarks.retrieval.quality import compare, ndcg
 from benchmarks.stack import BenchStack, policy_of
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +16,7 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.protocol import pages
 from memcore.clock import utc_now
 from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.evaluation.measures import compare, ndcg
 from memcore.models.answers import Shown
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
 from memcore.records import Where

@@ -20,7 +20,6 @@ from benchmarks.retrieval.conversations import CATEGORIES, FOLDER, Conversation,
 from benchmarks.retrieval.latency import latency  # noqa: E402
 from benchmarks.retrieval.product import Answers, ask_all, kept_candidates, load, load_directly, with_memory  # noqa: E402
 from benchmarks.retrieval.prompts import prompts  # noqa: E402
-from benchmarks.retrieval.quality import compare, ndcg, recall  # noqa: E402
 from benchmarks.stack import BenchStack, open_home, policy_of  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -28,6 +27,7 @@ from rich.table import Table  # noqa: E402
 from memcore.backends.fusion import default_dense_weight  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
 from memcore.embedding.protocol import Embedder, EmbedderKind  # noqa: E402
+from memcore.evaluation.measures import compare, ndcg, recall  # noqa: E402
 
 #: What the default fusion must reach with the static embedder, and with any other.
 _LEAST_STATIC, _LEAST_TRANSFORMER = 0.59, 0.60

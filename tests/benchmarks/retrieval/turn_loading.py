@@ -21,7 +21,6 @@ import numpy as np
 from benchmarks.retrieval.conversations import Conversation, Turn
 from benchmarks.retrieval.product import load
 from benchmarks.retrieval.prompts import LastUse
-from benchmarks.retrieval.quality import compare, ndcg
 from benchmarks.stack import BenchStack, open_home, policy_of
 from rich.console import Console
 from rich.table import Table
@@ -33,6 +32,7 @@ from memcore.config.conversation import ConversationConfig
 from memcore.conversation.entries import TurnContext, entry_of, format_working_memory_entries
 from memcore.conversation.loading import TurnLoader
 from memcore.conversation.service import Embedding
+from memcore.evaluation.measures import compare, ndcg
 from memcore.ledger.conversation.memory import Commit
 from memcore.ledger.ledger import Ledger
 from memcore.models.conversation import MAX_QUOTE_CHARS, Fact, FactCategory, Owner

@@ -1,0 +1,232 @@
+"""Asks every question by search and by prompt, and judges what is shown."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import perf_counter
+from typing import Self
+
+from memcore.backends.protocol import MemoryBackend
+from memcore.client.client import MemoryClient
+from memcore.client.results import StoreReceipt
+from memcore.clock import utc_now
+from memcore.config.policy import Policy
+from memcore.evaluation.dataset import Dataset, Question
+from memcore.evaluation.measures import compare, interval, ndcg
+from memcore.finetune.evaluate import DEPTH, Improvement
+from memcore.models.answers import Shown, Standing
+from memcore.models.base import Frozen
+from memcore.models.memory import MemoryQuery
+from memcore.retrieval.context import ContextInjectionStrategy
+from memcore.retrieval.protocol import DefaultTokenEstimator
+
+#: Memories that a search may show.
+LIMIT = 20
+
+#: Memories sent in one round.
+_PORTION = 1_024
+
+#: How long after an agent's last memory it is asked.
+_ASKED_AFTER = timedelta(hours=1)
+
+#: The measures by name: what each says, and whether more is better.
+MEASURES: Mapping[str, tuple[str, bool]] = {
+    "recall": ("share of what answers that a search shows", True),
+    "precision": ("share of what a search shows that answers; 0 where it shows nothing", True),
+    "ndcg_at_10": ("order of the first ten of the ranking, whatever is shown", True),
+    "prompt_recall": ("share of what answers that a prompt holds", True),
+    "shown_wrongly": ("searches that show anything not marked as weak where nothing answers", False),
+    "stale_first": ("searches that show what was true once before what answers", False),
+    "shown": ("memories that a search shows", False),
+    "prompt_tokens": ("tokens of the messages that a prompt gets", False),
+    "milliseconds": ("time of a search", False),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One question, the ids that a search showed, and its measures by name; one that says nothing here is left out."""
+
+    question: Question
+    shown: tuple[str, ...]
+    scores: Mapping[str, float]
+
+
+class Measured(Frozen):
+    """One measure over all questions, or those of a kind, that it says something about."""
+
+    measure: str
+    kind: str | None
+    questions: int
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, measure: str, kind: str | None, scores: Sequence[float]) -> Self:
+        """Return it with the interval of its mean."""
+        found = interval(scores)
+        return cls(measure=measure, kind=kind, questions=len(scores), mean=found.mean, low=found.low, high=found.high)
+
+
+class Difference(Frozen):
+    """How far a policy is from the first one in one measure, over the same questions, and what that means."""
+
+    measure: str
+    mean: float
+    low: float
+    high: float
+    verdict: str
+
+
+class _LastUse:
+    """Keeps the memories of the last prompt."""
+
+    def __init__(self) -> None:
+        self._ids: Sequence[str] = ()
+
+    def record(self, agent_id: str, memory_ids: Sequence[str], *, at: datetime) -> None:  # noqa: ARG002  # protocol
+        self._ids = memory_ids
+
+    def taken(self) -> Sequence[str]:
+        ids, self._ids = self._ids, ()
+        return ids
+
+
+def store(
+    dataset: Dataset, client: MemoryClient, await_stored: Callable[[StoreReceipt], object]
+) -> dict[str, dict[str, str]]:
+    """Store all memories through the queue; return the name of each in the data by agent and id in the store."""
+    names: dict[str, dict[str, str]] = {}
+    now = utc_now()
+    for agent_id, records in dataset.memories.items():
+        names[agent_id] = {}
+        for start in range(0, len(records), _PORTION):
+            part = [each.dated(now) for each in records[start : start + _PORTION]]
+            receipt = client.import_many(part)
+            await_stored(receipt)
+            for record, memory_id in zip(part, receipt.memory_ids, strict=True):
+                # A text that an agent says twice is one memory, and answers for the first.
+                names[agent_id].setdefault(memory_id, record.id or "")
+    return names
+
+
+class Asking:
+    """Asks questions of a connected backend.
+
+    Args:
+        clock: the time at which a question is asked.
+        budget: tokens that a prompt may have.
+        names: of every memory, its name in the data, by agent and id in the store.
+    """
+
+    def __init__(
+        self,
+        backend: MemoryBackend,
+        policy: Policy,
+        clock: "AskedAt",
+        *,
+        budget: int,
+        names: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        self._backend, self._budget, self._names = backend, budget, names
+        self._last = _LastUse()
+        self._prompts = ContextInjectionStrategy.from_policy(
+            policy, backend=backend, use_recorder=self._last, clock=clock
+        )
+        self._tokens = DefaultTokenEstimator()
+
+    async def ask(self, question: Question) -> Judged:
+        """Ask one question by search and by prompt. Raises MemoryConnectionError."""
+        agent_id, text = question.agent_id, question.question
+        names = self._names.get(agent_id, {})
+        begun = perf_counter()
+        entries = await self._backend.retrieve(agent_id, MemoryQuery(text=text, limit=LIMIT))
+        milliseconds = (perf_counter() - begun) * 1e3
+        shown = tuple(names.get(entry.id, entry.id) for entry in entries)
+        ranking = await self._backend.retrieve(agent_id, MemoryQuery(text=text, limit=DEPTH, standing=Shown.ANY))
+        messages = await self._prompts.prepare_messages(agent_id, text, self._budget)
+        held = [names.get(each, each) for each in self._last.taken()]
+        scores = {
+            "shown": float(len(shown)),
+            "prompt_tokens": float(sum(self._tokens.estimate_tokens(each.content or "") for each in messages)),
+            "milliseconds": milliseconds,
+        }
+        if wanted := {*question.finds}:
+            right = wanted & {*shown}
+            scores |= {
+                "recall": len(right) / len(wanted),
+                "precision": len(right) / len(shown) if shown else 0.0,
+                "ndcg_at_10": ndcg([names.get(entry.id, entry.id) for entry in ranking], wanted),
+                "prompt_recall": len(wanted & {*held}) / len(wanted),
+            }
+        else:
+            scores["shown_wrongly"] = float(any(entry.standing is not Standing.WEAK for entry in entries))
+        if question.stale:
+            scores["stale_first"] = float(_is_stale_first(shown, wanted, {*question.stale}))
+        return Judged(question=question, shown=shown, scores=scores)
+
+
+class AskedAt:
+    """The clock of an evaluation: the time of the question that is asked."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._last = {
+            agent_id: max((each.created_at for each in records if each.created_at), default=None)
+            for agent_id, records in dataset.memories.items()
+        }
+        self._now: datetime | None = None
+
+    def set(self, question: Question) -> None:
+        """Let it be the time at which a question is asked."""
+        last = self._last.get(question.agent_id)
+        self._now = question.asked_at or (None if last is None else last + _ASKED_AFTER)
+
+    def __call__(self) -> datetime:
+        """Return the time of the question."""
+        return self._now or utc_now()
+
+
+def _is_stale_first(shown: Sequence[str], wanted: Collection[str], stale: Collection[str]) -> bool:
+    first = next((name for name in shown if name in wanted or name in stale), None)
+    return first in stale
+
+
+def summary(judged: Sequence[Judged]) -> list[Measured]:
+    """Return every measure over all questions, and over each kind."""
+    kinds = sorted({each.question.kind for each in judged if each.question.kind is not None})
+    found: list[Measured] = []
+    for kind in (None, *(kinds if len(kinds) > 1 else ())):
+        some = [each for each in judged if kind is None or each.question.kind == kind]
+        scores = {measure: [each.scores[measure] for each in some if measure in each.scores] for measure in MEASURES}
+        found += [Measured.of(measure, kind, each) for measure, each in scores.items() if each]
+    return found
+
+
+def differences(first: Sequence[Judged], other: Sequence[Judged]) -> list[Difference]:
+    """Return how far another policy's answers to the same questions are from the first one's, a measure each."""
+    found: list[Difference] = []
+    for measure, (_, is_more_better) in MEASURES.items():
+        pairs = [
+            (b.scores[measure], a.scores[measure])
+            for a, b in zip(first, other, strict=True)
+            if measure in a.scores and measure in b.scores
+        ]
+        if pairs:
+            apart = compare(*zip(*pairs, strict=True))
+            found.append(
+                Difference(
+                    measure=measure,
+                    mean=apart.mean,
+                    low=apart.low,
+                    high=apart.high,
+                    verdict=_verdict(apart, is_more_better=is_more_better),
+                )
+            )
+    return found
+
+
+def _verdict(apart: Improvement, *, is_more_better: bool) -> str:
+    if apart.low <= 0.0 <= apart.high:
+        return "no difference that these questions can show"
+    return "better" if (apart.low > 0.0) is is_more_better else "worse"

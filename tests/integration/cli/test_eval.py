@@ -1,0 +1,71 @@
+"""``memtend eval``: questions are asked of a stack of its own, and an installation is not touched."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from support.command_line import CommandLine
+from support.memories import new_agent
+from support.running_stack import StackAddress
+
+AGENT = "evaluated"
+
+LINES = [
+    {
+        "agent_id": AGENT,
+        "id": "m1",
+        "content": "The ferry to Hvar leaves at nine.",
+        "created_at": "2026-05-01T10:00:00Z",
+    },
+    {"agent_id": AGENT, "id": "m2", "content": "Mia is allergic to peanuts and bees.", "category": "semantic"},
+    {"agent_id": AGENT, "question": "When does the ferry to Hvar leave?", "finds": ["m1"], "kind": "one"},
+    {"agent_id": AGENT, "question": "What is Mia allergic to?", "finds": ["m2"], "kind": "two"},
+    {"agent_id": AGENT, "question": "Who painted the chapel ceiling?"},
+]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in LINES), encoding="utf-8")
+    return path
+
+
+@pytest.mark.timeout(600)
+def test_two_policies_are_compared_in_stacks_that_are_gone_afterwards(
+    memtend: CommandLine, stack: StackAddress, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = new_agent("kept")
+    memtend.ok("store", agent, "The ferry to Vis leaves at ten.")
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    plain, strict = tmp_path / "plain.yaml", tmp_path / "strict.yaml"
+    plain.write_text("memory: {}\n")
+    # What an installation has elsewhere, an evaluation has in its folder.
+    strict.write_text("memory: {retrieval: {min_evidence: 1.0}, storage: {history_store: postgresql}}\n")
+
+    words = ("eval", str(data), "--policy", str(plain), "--policy", str(strict), "--budget", "300")
+    first, second = memtend.ok(*words, "--json").value
+    means = {each["measure"]: each["mean"] for each in first["measures"] if each["kind"] is None}
+    assert (means["recall"], means["precision"], means["ndcg_at_10"], means["prompt_recall"]) == (1.0, 1.0, 1.0, 1.0)
+    assert means["shown_wrongly"] == 0.0
+    assert {each["kind"] for each in first["measures"]} == {None, "one", "two"}
+    assert first["beside_first"] == []
+    beside = {each["measure"]: each["verdict"] for each in second["beside_first"]}
+    assert beside["ndcg_at_10"] == "no difference that these questions can show"
+
+    assert [*temporary.iterdir()] == []
+    assert AGENT not in [each["agent_id"] for each in memtend.ok("agents", "list", "--json").value]
+    assert stack.settings.home.is_dir()
+    assert len(memtend.ok("list", agent, "--json").value["memories"]) == 1
+
+
+def test_a_wrong_file_is_named_before_anything_starts(memtend: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text(json.dumps({"agent_id": AGENT, "question": "Who?", "finds": ["m1"]}), encoding="utf-8")
+    wrong = memtend("eval", str(path))
+    assert wrong.code != 0
+    assert "line 1: finds" in wrong.err
+    assert "Traceback" not in wrong.err
