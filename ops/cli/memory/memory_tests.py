@@ -85,7 +85,9 @@ def record(
     command: JsonCommand,
     agent: Annotated[str, typer.Option(help="Whose questions.")],
     file: Annotated[Path, typer.Argument(help="The file to write; one that is there is left as it is.")] = RECORDED,
-    limit: Annotated[int, typer.Option(help=f"Most questions, the newest; 1 to {MOST_QUERIES}.", min=1)] = 20,
+    limit: Annotated[
+        int, typer.Option(help=f"Most questions, the newest; 1 to {MOST_QUERIES}.", min=1, max=MOST_QUERIES)
+    ] = 20,
 ) -> None:
     """Write tests of recorded questions and what they find today; read them, and keep what is right."""
     if file.exists():

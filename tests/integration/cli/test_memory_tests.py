@@ -136,3 +136,22 @@ def test_recorded_questions_become_tests_that_pass_today(
     assert memtend.ok("test", "record", str(few), "--agent", agent, "--limit", "1", "--json").value["tests"] <= 1
     nobody = memtend("test", "record", str(tmp_path / "none.yaml"), "--agent", new_agent())
     assert (nobody.code, "is recorded" in nobody.err, (tmp_path / "none.yaml").exists()) == (1, True, False)
+
+
+@pytest.mark.slow(because="a thousand questions")
+def test_a_thousand_tests_take_less_than_a_minute(memtend: CommandLine, tmp_path: Path) -> None:
+    many = new_agent("many")
+    texts = [f"Team {number * 7} is paged when queue {number} holds {number * 13} messages." for number in range(50)]
+    lines = [{"agent_id": many, "category": "semantic", "content": text} for text in texts]
+    memtend.ok("import", "-", stdin="\n".join(map(json.dumps, lines)).encode())
+    tests = [
+        {
+            "name": f"{number}",
+            "question": f"which team is paged for queue {number % 50}?",
+            "finds": [texts[number % 50]],
+        }
+        for number in range(1_000)
+    ]
+    report = memtend.ok("test", "run", str(written(tmp_path, many, tests)), "--json").value
+    assert (report["passed"], report["failed"], report["errors"]) == (1_000, 0, 0)
+    assert report["seconds"] < 60  # quiet: 5
