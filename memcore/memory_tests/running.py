@@ -88,7 +88,7 @@ def run_memory_tests(
     finally:
         # After Ctrl-C nobody waits for the rest.
         threads.shutdown(cancel_futures=True)
-    return MemoryTestReport(results=tuple(results), seconds=monotonic() - began)
+    return MemoryTestReport(results=tuple(results), seconds=round(monotonic() - began, 4))
 
 
 class _Run:
