@@ -162,6 +162,13 @@ if TYPE_CHECKING:
     from .memory.fields import SearchFields as SearchFields
     from .memory.fields import StoreFields as StoreFields
     from .memory.memory import Memory as Memory
+    from .memory_tests.files import MemoryTest as MemoryTest
+    from .memory_tests.files import NamedMemory as NamedMemory
+    from .memory_tests.files import PersonFact as PersonFact
+    from .memory_tests.files import read_memory_tests as read_memory_tests
+    from .memory_tests.report import MemoryTestReport as MemoryTestReport
+    from .memory_tests.report import MemoryTestResult as MemoryTestResult
+    from .memory_tests.running import run_memory_tests as run_memory_tests
     from .models.approval import Approval as Approval
     from .models.approval import ApprovalRisk as ApprovalRisk
     from .models.approval import ApprovalState as ApprovalState

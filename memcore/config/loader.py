@@ -19,11 +19,14 @@ from memcore.errors import MemoryConfigError
 MAX_DEPTH = 32
 
 
-def _parse_yaml(text: str, source: str) -> dict[str, Any]:
-    """Return the mapping that the text holds, an empty one for an empty text; errors call the text ``source``."""
+def parse_yaml(text: str, source: str) -> Any:
+    """Return what a YAML text holds, None for an empty text; errors call the text ``source``.
+
+    Anchors, deep nesting and keys that are given twice are refused; dates stay texts. Raises MemoryConfigError.
+    """
     try:
         _refuse_traps(text, source)
-        tree = yaml.load(text, Loader=_PlainLoader)  # noqa: S506  # _PlainLoader is a SafeLoader
+        return yaml.load(text, Loader=_PlainLoader)  # noqa: S506  # _PlainLoader is a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f", line {mark.line + 1}" if mark else ""
@@ -31,11 +34,6 @@ def _parse_yaml(text: str, source: str) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError) as error:
         # A ValueError is a date like 2026-99-99. Both may quote the text, so only their kind is named.
         raise MemoryConfigError(f"{source}: is not valid YAML ({type(error).__name__})") from None
-    if tree is None:
-        return {}
-    if not isinstance(tree, dict):
-        raise MemoryConfigError(f"{source}: should be a mapping with the sections memory and org_memory")
-    return tree
 
 
 def _refuse_traps(text: str, source: str) -> None:
@@ -95,10 +93,15 @@ def load_policy(source: Path | str) -> Policy:
 
 def read_document(source: Path | str) -> dict[str, Any]:
     """Return the mapping that a policy file (Path) or YAML text (str) holds, unchecked. Raises MemoryConfigError."""
-    text, name = (_read(source), str(source)) if isinstance(source, Path) else (source, "policy")
+    text, name = (read_bounded(source), str(source)) if isinstance(source, Path) else (source, "policy")
     if len(text.encode("utf-8", "surrogatepass")) > MAX_POLICY_BYTES:
         raise MemoryConfigError(f"{name}: is larger than {MAX_POLICY_BYTES} bytes")
-    return _parse_yaml(text, name)
+    tree = parse_yaml(text, name)
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise MemoryConfigError(f"{name}: should be a mapping with the sections memory and org_memory")
+    return tree
 
 
 def build_policy(document: Mapping[str, Any], *, base: Policy | None = None) -> Policy:
@@ -127,15 +130,16 @@ def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
     return merged
 
 
-def _read(path: Path) -> str:
+def read_bounded(path: Path, *, most_bytes: int = MAX_POLICY_BYTES) -> str:
+    """Return the text of a file that somebody wrote. Raises MemoryConfigError, also for a larger file."""
     try:
         with opened_regular(path) as file:
             # One byte more than allowed tells "too large" without reading a huge file or an endless device.
-            data = file.read(MAX_POLICY_BYTES + 1)
+            data = file.read(most_bytes + 1)
     except OSError as error:
         raise MemoryConfigError(f"{path}: cannot be read ({error.strerror or type(error).__name__})") from None
-    if len(data) > MAX_POLICY_BYTES:
-        raise MemoryConfigError(f"{path}: is larger than {MAX_POLICY_BYTES} bytes")
+    if len(data) > most_bytes:
+        raise MemoryConfigError(f"{path}: is larger than {most_bytes} bytes")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:

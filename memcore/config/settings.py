@@ -114,9 +114,12 @@ def _refuse_shared(path: Path, status: os.stat_result) -> None:
 #: What the names of memtend's environment variables begin with.
 PREFIX = "MEMTEND_"
 
-#: Variables that the benchmarks read, and the beginnings of those that tests read, and that a worker hands on to the
-#: stage runner: no settings, and no cause for a warning.
-FOREIGN = ("MEMTEND_LOCOMO_DIR", "MEMTEND_REALTALK_DIR", "MEMTEND_TEST_", "MEMTEND_FINE_TUNE_HEALTH_")
+#: Variables that benchmarks and `memtend test run` read, and the beginnings of those that tests read, and that a worker
+#: hands on to the stage runner: no settings, and no cause for a warning.
+FOREIGN = (
+    *("MEMTEND_LOCOMO_DIR", "MEMTEND_REALTALK_DIR", "MEMTEND_KEY"),
+    *("MEMTEND_TEST_", "MEMTEND_FINE_TUNE_HEALTH_"),
+)
 
 #: Without these nothing can be reached; given one, none is taken from the embedded stack's file.
 _ADDRESSES = ("broker_url", "database_url", "qdrant_url")

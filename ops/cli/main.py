@@ -35,6 +35,7 @@ MODULES = {
     "memory.archive": ("archive",),
     "memory.erase": ("erase",),
     "memory.distrust": ("distrust",),
+    "memory.memory_tests": ("test",),
     "maintenance.reindex": ("reindex",),
     "maintenance.embedder": ("embedder",),
     "maintenance.finetune": ("finetune",),

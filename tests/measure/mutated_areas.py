@@ -84,6 +84,7 @@ TESTS = {
         "tests/integration/http/test_origins.py", "tests/integration/cli/test_transfer.py",
         "tests/integration/maintenance/test_origins.py",
     ),
+    "memory tests": ("tests/unit/memory_tests", "tests/integration/cli/test_memory_tests.py"),
     "model servers": (
         "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",
     ),

@@ -9,7 +9,7 @@ from reference.page import Page
 
 #: Sections in order, each with the packages of memcore whose names it holds; the last one takes the rest.
 SECTIONS = (
-    ("Memory", ("memory",)),
+    ("Memory", ("memory", "memory_tests")),
     ("The client of the queue", ("client",)),
     ("Errors", ("errors",)),
     ("Configuration", ("config",)),

@@ -105,7 +105,7 @@ def test_json_keys_of_every_command_stay(
 ) -> None:
     keys = Keys(memtend)
     company, agent = stack.settings.company, new_agent("keys")
-    memories(keys, memtend, agent)
+    memories(keys, memtend, agent, tmp_path / "tests.json")
     proposals(keys, ledger, company)
     archive(keys, ledger, company, agent)
     dead_letters(keys, ledger, company)
@@ -179,12 +179,15 @@ def spend(ledger: Ledger, company: str, agent: str) -> None:
     ledger.spending.settle(call_id, CallState.ANSWERED, spent=spent, attempts=1)
 
 
-def memories(keys: Keys, memtend: CommandLine, agent: str) -> None:
+def memories(keys: Keys, memtend: CommandLine, agent: str, tests: Path) -> None:
     keys("agents", "add", agent, "--role", "keeper", name="agents add")
     keys("agents", "set", agent, "--max-memories", "100", name="agents set")
     keys("agents", "list", name="agents list")
     keys("store", agent, "The lift is out of order.", "--session", "s", name="store")
     keys("search", agent, "lift", name="search")
+    asked = {"name": "lift", "agent": agent, "question": "lift", "finds": ["stairs"]}
+    tests.write_text(json.dumps({"tests": [asked]}))
+    keys("test", "run", str(tests), name="test run", may_fail=True)
     start = datetime.now(UTC) - timedelta(days=40)
     lines = [
         {

@@ -112,7 +112,7 @@ def test_every_public_name_works_or_names_the_extra_that_brings_it(store_only: P
 
 def test_an_engine_that_reads_needs_nothing_of_what_runs(tmp_path: Path) -> None:
     # The store server, the migrations, PostgreSQL's driver, and the errors of the library that a model's first question
-    # imports; and what is imported beside a framework of its own.
+    # imports; and what is imported beside a framework of its own, as pytest.
     of_others = (
         "memcore.vectorstore.",
         "memcore.ledger.migrat",
@@ -120,6 +120,7 @@ def test_an_engine_that_reads_needs_nothing_of_what_runs(tmp_path: Path) -> None
         "memcore.llm.retry",
         "memcore.adapters.",
         "memcore.memory.mem0_",
+        "memcore.memory_tests.pytest_plugin",
     )
     modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in source_files("memcore")]
     wanted = [name for name in modules if not name.endswith("__init__") and not name.startswith(of_others)]

@@ -177,7 +177,9 @@ def test_an_unknown_variable_is_warned_of_once_and_stops_nothing(
     assert {record.levelname for record in caplog.records} == {"WARNING"}
 
 
-@pytest.mark.parametrize("variable", ["MEMTEND_LOCOMO_DIR", "MEMTEND_TEST_QDRANT_URL", "MEMTEND_FINE_TUNE_HEALTH_PORT"])
+@pytest.mark.parametrize(
+    "variable", ["MEMTEND_LOCOMO_DIR", "MEMTEND_KEY", "MEMTEND_TEST_QDRANT_URL", "MEMTEND_FINE_TUNE_HEALTH_PORT"]
+)
 def test_variables_of_benchmarks_and_tests_are_let_pass(tmp_path: Path, variable: str) -> None:
     assert Settings.load({**SERVERS, variable: "x"}, tmp_path) == Settings.load(SERVERS, tmp_path)
 

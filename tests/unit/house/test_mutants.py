@@ -1,6 +1,6 @@
+from measure.door_mutations import MUTANTS
 from measure.mutants import places
 from measure.mutated_areas import TESTS
-from measure.mutations import MUTANTS
 from support.repository import ROOT
 
 

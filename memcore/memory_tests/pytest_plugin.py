@@ -1,0 +1,93 @@
+"""The pytest plug-in: with ``--memtend``, pytest collects the memory tests of folders named ``memory_tests``.
+
+Every pytest imports this module where memtend is installed, so it imports the rest when somebody asks for it.
+"""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memcore.memory.memory import Memory
+    from memcore.memory_tests.files import MemoryTest
+    from memcore.remote import RemoteMemory
+
+_OPENED: "pytest.StashKey[Memory | RemoteMemory]" = pytest.StashKey()
+
+
+class UnmetExpectationError(AssertionError):
+    """A memory test failed; the message says why, a line for each reason."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("memtend")
+    group.addoption("--memtend", action="store_true", help="Collect memory_tests/*.yaml, *.yml and *.json.")
+    group.addoption("--memtend-url", help="Ask the server at this address, with the key in MEMTEND_KEY.")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "MemoryTests | None":
+    """Collect a file of memory tests."""
+    if not parent.config.getoption("memtend") or file_path.parent.name != "memory_tests":
+        return None
+    from memcore.memory_tests.files import SUFFIXES  # noqa: PLC0415  # see above
+
+    return MemoryTests.from_parent(parent, path=file_path) if file_path.suffix in SUFFIXES else None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Close the memory that was asked."""
+    if (opened := config.stash.get(_OPENED, None)) is not None:
+        opened.close()
+
+
+class MemoryTests(pytest.File):
+    """A file of memory tests."""
+
+    def collect(self) -> "Iterator[MemoryTestItem]":
+        """Yield the tests of the file; a wrong one is an error of the collection."""
+        from memcore.memory_tests.files import read_memory_tests  # noqa: PLC0415  # see above
+
+        for test in read_memory_tests([self.path]):
+            yield MemoryTestItem.from_parent(self, name=test.name, test=test)
+
+
+class MemoryTestItem(pytest.Item):
+    """A memory test."""
+
+    def __init__(self, *, test: "MemoryTest", **about: Any) -> None:
+        super().__init__(**about)
+        self._test = test
+
+    def runtest(self) -> None:
+        """Ask the question of the test. Raises UnmetExpectationError, also where the memory gives no answer."""
+        from memcore.memory_tests.running import run_memory_tests  # noqa: PLC0415  # see above
+
+        report = run_memory_tests(_memory(self.config), [self._test])
+        if not report.passed:
+            (result,) = report.results
+            raise UnmetExpectationError("\n".join(result.reasons))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_how: Any, **_more: Any) -> Any:
+        """Show the reasons alone, without a traceback."""
+        if isinstance(excinfo.value, UnmetExpectationError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Return where the test stands."""
+        return self.path, None, self.name
+
+
+def _memory(config: pytest.Config) -> "Memory | RemoteMemory":
+    if _OPENED not in config.stash:
+        from memcore.memory.memory import Memory  # noqa: PLC0415  # see above
+
+        url = config.getoption("memtend_url")
+        opened = Memory.connect(url, key=os.environ.get("MEMTEND_KEY")) if url else Memory.from_environment()
+        config.stash[_OPENED] = opened
+    return config.stash[_OPENED]

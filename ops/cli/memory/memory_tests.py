@@ -1,0 +1,119 @@
+"""``memtend test``: ask agents' memories the questions of memory tests, and make tests of recorded questions."""
+
+import os
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from memcore.errors import MemoryInputError, MemoryNotFoundError
+from memcore.ledger.recorded_queries import MOST_QUERIES
+from memcore.memory.memory import Memory
+from memcore.memory_tests.files import read_memory_tests, recorded_tests
+from memcore.memory_tests.report import MemoryTestReport, Outcome
+from memcore.memory_tests.running import AskedMemory, run_memory_tests
+from memcore.models.answers import Shown
+from memcore.models.memory import MemoryEntry, MemoryQuery
+from memcore.operational import EXIT_FAILED, EXIT_INPUT
+from ops.cli.console import say, show_json
+from ops.cli.session import Commands, JsonCommand
+
+if TYPE_CHECKING:
+    from memcore.service import MemoryService
+
+app = Commands("test", "Memory tests: run, record.")
+
+#: Where tests are looked for, and where recorded questions are written.
+FOLDER, RECORDED = Path("memory_tests"), Path("memory_tests/recorded.yaml")
+
+#: The variable that holds the key for ``--url``: a command line is seen by others.
+KEY = "MEMTEND_KEY"
+
+#: Most memories of one recorded question that its test asks for.
+_MOST_FOUND = 3
+
+
+@app.command("run")
+def run(
+    command: JsonCommand,
+    files: Annotated[list[Path] | None, typer.Argument(help=f"Files or folders; {FOLDER}/ if left out.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help=f"Ask the server at this address, with the key in {KEY}; else the stack itself.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write the results as JUnit XML to this file, too.")] = None,
+) -> None:
+    """Ask the questions of memory tests. Exit code 1: some failed; 2: some had no answer, or a file is wrong."""
+    tests = read_memory_tests(files or [FOLDER])
+    is_silent = command.as_json or not sys.stderr.isatty()
+    with (
+        _memory(command, url) as memory,
+        Progress(console=Console(stderr=True), disable=is_silent) as progress,
+    ):
+        bar = progress.add_task("asking", total=len(tests))
+        report = run_memory_tests(memory, tests, on_result=lambda _: progress.update(bar, advance=1))
+    if junit is not None:
+        _write(junit, report.junit(), mode="wb")
+    _show(command, report)
+    if report.failed or report.errors:
+        raise typer.Exit(EXIT_FAILED if report.failed else EXIT_INPUT)
+
+
+def _memory(command: JsonCommand, url: str | None) -> AbstractContextManager[AskedMemory]:
+    if url is None:
+        return Memory.from_settings(command.settings, command.policy)
+    return Memory.connect(url, key=os.environ.get(KEY))
+
+
+def _show(command: JsonCommand, report: MemoryTestReport) -> None:
+    counts = {"passed": report.passed, "failed": report.failed, "errors": report.errors}
+    if command.as_json:
+        show_json({**counts, "seconds": report.seconds, "results": list(report.results)})
+        return
+    others = [each for each in report.results if each.outcome is not Outcome.PASSED]
+    if others:
+        rows = ({**each.model_dump(), "reasons": "; ".join(each.reasons)} for each in others)
+        command.show_rows(rows, "outcome", "agent", "name", "reasons")
+    say(f"{report.passed} passed, {report.failed} failed, {report.errors} without an answer, {report.seconds:.1f} s")
+
+
+@app.command("record")
+def record(
+    command: JsonCommand,
+    agent: Annotated[str, typer.Option(help="Whose questions.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; one that is there is left as it is.")] = RECORDED,
+    limit: Annotated[
+        int, typer.Option(help=f"Most questions, the newest; 1 to {MOST_QUERIES}.", min=1, max=MOST_QUERIES)
+    ] = 20,
+) -> None:
+    """Write tests of recorded questions and what they find today; read them, and keep what is right."""
+    if file.exists():
+        raise MemoryInputError("file", f"{file} is there: name another")
+    with command.service() as (service, runner):
+        asked = runner.run(service.agents.questions(agent))[:limit]
+        if not asked:
+            raise MemoryNotFoundError(f"no question of agent {agent} is recorded: see memory.retrieval.record_queries")
+        found = [(each.question, runner.run(_strong(service, agent, each.question))) for each in asked]
+    kept = [(question, entries) for question, entries in found if entries]
+    if not kept:
+        raise MemoryNotFoundError(f"none of the {len(asked)} recorded questions of agent {agent} finds anything")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # Not over one that came meanwhile.
+    _write(file, recorded_tests(agent, kept).encode(), mode="xb")
+    command.show_facts({"file": str(file), "tests": len(kept), "found_nothing": len(found) - len(kept)})
+
+
+async def _strong(service: "MemoryService", agent: str, question: str) -> tuple[MemoryEntry, ...]:
+    query = MemoryQuery(text=question, standing=Shown.STRONG, limit=_MOST_FOUND)
+    return await service.memories.search(agent, query)
+
+
+def _write(file: Path, content: bytes, *, mode: str) -> None:
+    try:
+        with file.open(mode) as target:
+            target.write(content)
+    except OSError as error:
+        raise MemoryInputError("file", f"{file} cannot be written ({error.strerror or type(error).__name__})") from None

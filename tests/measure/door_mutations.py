@@ -1,0 +1,21 @@
+"""The lines of doors that mutants.py breaks beside those of mutations.py, which is as long as a file may be."""
+
+from measure.mutations import MUTANTS as OTHERS
+from measure.mutations import Mutant
+
+MEMORY_TESTS = (
+    ("if not any(map(named.names, shown)):", "if False:"),
+    ("if first >= second:", "if False:"),
+    ("return folded(self.text) in folded(entry.content)", "return self.text in entry.content"),
+    ("if test.authority is not None:", "if False:"),
+    ("raise MemoryConnectionError(f\"no answer of: {', '.join(remembered.degraded)}\")", "pass"),
+    ("if self._errors_in_a_row < MOST_ERRORS:", "if True:"),
+    ("if (test.agent, test.name) in found:", "if False:"),
+    ('return _NOT_XML.sub("", text)', "return text"),
+    ("raise typer.Exit(EXIT_FAILED if report.failed else EXIT_INPUT)", "raise typer.Exit(EXIT_FAILED)"),
+)  # fmt: skip
+
+MUTANTS: tuple[Mutant, ...] = (
+    *OTHERS,
+    *(Mutant(area="memory tests", line=line, becomes=becomes) for line, becomes in MEMORY_TESTS),
+)

@@ -1,0 +1,62 @@
+"""The pytest plug-in, in a pytest of its own that asks a server on loopback."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.memories import record
+from support.recording_server import Request, recorder
+from support.repository import ROOT
+
+PLUGIN = "memcore.memory_tests.pytest_plugin"
+
+TESTS = """
+agent: oncall
+tests:
+  - {name: pages, question: when, finds: [pages at 500]}
+  - {name: freezes, question: when, finds: [frozen on Fridays]}
+"""
+
+
+def answer(request: Request) -> tuple[int, object]:
+    found = record("oncall", "The payment queue pages at 500 messages.").entry
+    assert request.headers["authorization"] == "Bearer mt_secret"
+    return 200, {"memories": [found.model_dump(mode="json")]}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for folder in ("memory_tests", "others"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "oncall.yaml").write_text(TESTS)
+    return tmp_path
+
+
+def asked(project: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    # As the wheel's entry point names it, which an older installation of this checkout may lack.
+    environ = {"PYTHONPATH": str(ROOT), "MEMTEND_KEY": "mt_secret", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", PLUGIN, "-q", "-p", "no:cacheprovider", *words],
+        cwd=project, env=environ, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+
+
+def test_memory_tests_are_tests_of_pytest_where_they_are_asked_for(project: Path) -> None:
+    with recorder(answer) as server:
+        done = asked(project, "--memtend", "--memtend-url", server.url)
+    assert done.returncode == 1, done.stdout
+    assert "1 failed, 1 passed" in done.stdout
+    assert "finds: text frozen on Fridays is not shown" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_nothing_is_collected_where_nobody_asks(project: Path) -> None:
+    assert "no tests ran" in asked(project).stdout
+
+
+def test_a_wrong_file_is_an_error_of_the_collection(project: Path) -> None:
+    (project / "memory_tests" / "oncall.yaml").write_text("tests: [{name: n}]")
+    done = asked(project, "--memtend")
+    assert done.returncode == 2, done.stdout
+    assert "agent: is missing" in done.stdout
