@@ -146,15 +146,15 @@ async def test_the_words_of_an_asked_time_are_no_keywords(backend: Mem0Backend, 
 
 async def test_what_answers_is_shown_before_what_is_only_recent(backend: Mem0Backend, clock: StoppedClock) -> None:
     agent, asked = new_agent(), "Which workshop on grafting did Ada visit recently?"
-    told, again = "Ada visited a workshop on grafting.", "Ada visited one more workshop on grafting."
+    before, again = "Ada visited a workshop on grafting.", "Ada visited one more workshop on grafting."
     lately = ["Ada lost a glove on the ferry.", "Ada painted the boat.", "Ben visited Ada."]
     await backend.store_many(
         [
-            record(agent, told, created_at=clock() - 90 * DAY),
+            record(agent, before, created_at=clock() - 90 * DAY),
             *(record(agent, each, created_at=clock() - days * DAY) for days, each in enumerate(lately, start=1)),
         ]
     )
-    assert await search(backend, agent, asked) == [told]
+    assert await search(backend, agent, asked) == [before]
     await backend.store_many([record(agent, again, created_at=clock() - DAY)])
     assert (await search(backend, agent, asked))[0] == again
 
