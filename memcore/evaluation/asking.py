@@ -1,6 +1,6 @@
 """Asks every question by search and by prompt, and judges what is shown."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import perf_counter
@@ -9,7 +9,7 @@ from typing import Self
 from memcore.backends.protocol import MemoryBackend
 from memcore.client.client import MemoryClient
 from memcore.client.results import StoreReceipt
-from memcore.clock import utc_now
+from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.evaluation.dataset import Dataset, Question
 from memcore.evaluation.measures import compare, interval, ndcg
@@ -79,16 +79,18 @@ class Difference(Frozen):
     verdict: str
 
 
-class _LastUse:
-    """Keeps the memories of the last prompt."""
+class LastUse:
+    """A use recorder that keeps the last prompt's memories, in the prompt's order."""
 
     def __init__(self) -> None:
         self._ids: Sequence[str] = ()
 
     def record(self, agent_id: str, memory_ids: Sequence[str], *, at: datetime) -> None:  # noqa: ARG002  # protocol
+        """Keep the ids of the memories that a prompt holds."""
         self._ids = memory_ids
 
     def taken(self) -> Sequence[str]:
+        """Return the ids of the last prompt, once; none where it held no memory."""
         ids, self._ids = self._ids, ()
         return ids
 
@@ -96,19 +98,19 @@ class _LastUse:
 def store(
     dataset: Dataset, client: MemoryClient, await_stored: Callable[[StoreReceipt], object]
 ) -> dict[str, dict[str, str]]:
-    """Store all memories through the queue; return the name of each in the data by agent and id in the store."""
-    names: dict[str, dict[str, str]] = {}
+    """Store all memories through the queue; return the id of each in the store, by agent and id in the data."""
+    ids: dict[str, dict[str, str]] = {}
     now = utc_now()
     for agent_id, records in dataset.memories.items():
-        names[agent_id] = {}
+        ids[agent_id] = {}
         for start in range(0, len(records), _PORTION):
             part = [each.dated(now) for each in records[start : start + _PORTION]]
             receipt = client.import_many(part)
             await_stored(receipt)
-            for record, memory_id in zip(part, receipt.memory_ids, strict=True):
-                # A text that an agent says twice is one memory, and answers for the first.
-                names[agent_id].setdefault(memory_id, record.id or "")
-    return names
+            names = (record.id or "" for record in part)
+            # A text that an agent says twice is one memory.
+            ids[agent_id].update(zip(names, receipt.memory_ids, strict=True))
+    return ids
 
 
 class Asking:
@@ -117,20 +119,20 @@ class Asking:
     Args:
         clock: the time at which a question is asked.
         budget: tokens that a prompt may have.
-        names: of every memory, its name in the data, by agent and id in the store.
+        ids: of every memory in the store, by agent and id in the data.
     """
 
     def __init__(
         self,
         backend: MemoryBackend,
         policy: Policy,
-        clock: "AskedAt",
+        clock: Clock,
         *,
         budget: int,
-        names: Mapping[str, Mapping[str, str]],
+        ids: Mapping[str, Mapping[str, str]],
     ) -> None:
-        self._backend, self._budget, self._names = backend, budget, names
-        self._last = _LastUse()
+        self._backend, self._budget, self._ids = backend, budget, ids
+        self._last = LastUse()
         self._prompts = ContextInjectionStrategy.from_policy(
             policy, backend=backend, use_recorder=self._last, clock=clock
         )
@@ -139,32 +141,32 @@ class Asking:
     async def ask(self, question: Question) -> Judged:
         """Ask one question by search and by prompt. Raises MemoryConnectionError."""
         agent_id, text = question.agent_id, question.question
-        names = self._names.get(agent_id, {})
+        ids = self._ids.get(agent_id, {})
         begun = perf_counter()
         entries = await self._backend.retrieve(agent_id, MemoryQuery(text=text, limit=LIMIT))
         milliseconds = (perf_counter() - begun) * 1e3
-        shown = tuple(names.get(entry.id, entry.id) for entry in entries)
+        shown = [entry.id for entry in entries]
         ranking = await self._backend.retrieve(agent_id, MemoryQuery(text=text, limit=DEPTH, standing=Shown.ANY))
         messages = await self._prompts.prepare_messages(agent_id, text, self._budget)
-        held = [names.get(each, each) for each in self._last.taken()]
         scores = {
             "shown": float(len(shown)),
-            "prompt_tokens": float(sum(self._tokens.estimate_tokens(each.content or "") for each in messages)),
+            "prompt_tokens": float(sum(self._tokens.estimate_tokens(each.content) for each in messages)),
             "milliseconds": milliseconds,
         }
-        if wanted := {*question.finds}:
+        if wanted := {ids[name] for name in question.finds}:
             right = wanted & {*shown}
             scores |= {
                 "recall": len(right) / len(wanted),
                 "precision": len(right) / len(shown) if shown else 0.0,
-                "ndcg_at_10": ndcg([names.get(entry.id, entry.id) for entry in ranking], wanted),
-                "prompt_recall": len(wanted & {*held}) / len(wanted),
+                "ndcg_at_10": ndcg([entry.id for entry in ranking], wanted),
+                "prompt_recall": len(wanted & {*self._last.taken()}) / len(wanted),
             }
         else:
             scores["shown_wrongly"] = float(any(entry.standing is not Standing.WEAK for entry in entries))
-        if question.stale:
-            scores["stale_first"] = float(_is_stale_first(shown, wanted, {*question.stale}))
-        return Judged(question=question, shown=shown, scores=scores)
+        if stale := {ids[name] for name in question.stale} - wanted:
+            first = next((each for each in shown if each in wanted or each in stale), None)
+            scores["stale_first"] = float(first in stale)
+        return Judged(question=question, shown=tuple(shown), scores=scores)
 
 
 class AskedAt:
@@ -185,11 +187,6 @@ class AskedAt:
     def __call__(self) -> datetime:
         """Return the time of the question."""
         return self._now or utc_now()
-
-
-def _is_stale_first(shown: Sequence[str], wanted: Collection[str], stale: Collection[str]) -> bool:
-    first = next((name for name in shown if name in wanted or name in stale), None)
-    return first in stale
 
 
 def summary(judged: Sequence[Judged]) -> list[Measured]:

@@ -96,7 +96,7 @@ def _answers(dataset: Dataset, name: str, policy: Policy | None, *, budget: int,
     with throwaway_stack(text) as stack, Progress(disable=is_silent or not sys.stderr.isatty()) as progress:
         bar = progress.add_task(f"{name}: storing", total=len(dataset.questions))
         with MemoryClient.from_settings(stack.settings) as client:
-            names = store(dataset, client, lambda receipt: await_stored(client, receipt))
+            ids = store(dataset, client, lambda receipt: await_stored(client, receipt))
         progress.update(bar, description=f"{name}: asking")
         clock = AskedAt(dataset)
         own = effective_policy(stack.settings.policy_path)
@@ -105,7 +105,7 @@ def _answers(dataset: Dataset, name: str, policy: Policy | None, *, budget: int,
         with asyncio.Runner() as runner:
             runner.run(backend.connect())
             try:
-                asking = Asking(backend, own, clock, budget=budget, names=names)
+                asking = Asking(backend, own, clock, budget=budget, ids=ids)
                 # The first search of a process loads what it needs, which is no question's time.
                 runner.run(asking.ask(dataset.questions[0]))
                 for question in dataset.questions:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.protocol import pages
 from memcore.clock import utc_now
 from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.evaluation.asking import LastUse
 from memcore.evaluation.measures import compare, ndcg
 from memcore.models.answers import Shown
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
@@ -51,20 +52,6 @@ class _Held:
 
     ndcg: list[float] = field(default_factory=list)
     shares: dict[int, list[float]] = field(default_factory=lambda: {budget: [] for budget in _BUDGETS})
-
-
-class LastUse:
-    """A use recorder that keeps the last prompt's memories, in the prompt's order."""
-
-    def __init__(self) -> None:
-        self._ids: Sequence[str] = ()
-
-    def record(self, agent_id: str, memory_ids: Sequence[str], *, at: datetime) -> None:  # noqa: ARG002  # protocol
-        self._ids = memory_ids
-
-    def taken(self) -> Sequence[str]:
-        ids, self._ids = self._ids, ()
-        return ids
 
 
 class _InOrderOf:

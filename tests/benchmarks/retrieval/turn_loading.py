@@ -20,7 +20,6 @@ from datetime import datetime, timedelta
 import numpy as np
 from benchmarks.retrieval.conversations import Conversation, Turn
 from benchmarks.retrieval.product import load
-from benchmarks.retrieval.prompts import LastUse
 from benchmarks.stack import BenchStack, open_home, policy_of
 from rich.console import Console
 from rich.table import Table
@@ -32,6 +31,7 @@ from memcore.config.conversation import ConversationConfig
 from memcore.conversation.entries import TurnContext, entry_of, format_working_memory_entries
 from memcore.conversation.loading import TurnLoader
 from memcore.conversation.service import Embedding
+from memcore.evaluation.asking import LastUse
 from memcore.evaluation.measures import compare, ndcg
 from memcore.ledger.conversation.memory import Commit
 from memcore.ledger.ledger import Ledger
