@@ -1,5 +1,23 @@
 """The areas of the product whose lines mutants.py breaks, and the tests that must see it."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A line without its indentation, and what it becomes."""
+
+    area: str
+    line: str
+    becomes: str
+
+
+def of(area: str, *pairs: tuple[str, str]) -> Iterator[Mutant]:
+    """Return the mutants of an area: each line, and what it becomes."""
+    return (Mutant(area=area, line=line, becomes=becomes) for line, becomes in pairs)
+
+
 MAINTENANCE, LEDGER = "tests/integration/maintenance", "tests/integration/ledger"
 
 #: The tests that must see a mutant of an area; the quick ones come first, and the first failure ends them.
@@ -82,7 +100,8 @@ TESTS = {
         "tests/unit/models/test_origins.py", "tests/unit/conversation/test_origins.py",
         "tests/unit/retrieval/test_authorities.py", "tests/contract/backends/test_origins.py",
         "tests/integration/http/test_origins.py", "tests/integration/cli/test_transfer.py",
-        "tests/integration/maintenance/test_origins.py",
+        "tests/integration/maintenance/test_origins.py", f"{LEDGER}/test_raised.py",
+        "tests/integration/erasure/test_person_memories.py", "tests/integration/erasure/test_distrusted.py",
     ),
     "model servers": (
         "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",

@@ -266,3 +266,172 @@ def test_a_key_writes_no_fact_for_a_person_whom_it_may_not_claim(
         assert (f"Said by {channel}." in facts) is (status == 201)  # a status
 
     _played(stack, play)
+
+
+async def _decided(client: httpx.AsyncClient, approval: str, verdict: str) -> httpx.Response:
+    said = {"confirm": True, "reason": "I have read it"}
+    return await client.post(f"/v1/approvals/{approval}/{verdict}", json=said)
+
+
+async def _raised(writers: Writers, memory_id: str, to: str = "inform") -> str:
+    """Return an approval that waits for a person."""
+    asked = await writers.engine.post(f"{writers.place}/{memory_id}/raise", json={"to": to})
+    assert asked.status_code == 201, asked.text
+    return str(asked.json()["id"])
+
+
+async def _found(writers: Writers, client: httpx.AsyncClient, text: str, **said: Any) -> set[str]:
+    """Return the doors that show a text."""
+    place, question = f"/v1/agents/{writers.agent}", {"text": text, **said}
+    call = {"name": "search_memory", "arguments": {"query": text, **said}}
+    answers = {
+        "search": await client.post(f"{place}/search", json=question),
+        "newest": await client.post(f"{place}/search", json=said),
+        "context": await client.post(f"{place}/context", json={**question, "token_budget": 900}),
+        "tool": await client.post(f"{place}/tools:call", json=call),
+    }
+    return {door for door, answer in answers.items() if text in answer.text}
+
+
+SEARCHES = {"search", "newest", "context", "tool"}
+
+
+def test_a_person_raises_a_tools_memory_and_lowers_it_again(stack: StackAddress) -> None:
+    async def play(writers: Writers) -> None:
+        found = await writers.stored(writers.tool, FOUND)
+        before = await writers.memory(found)
+        assert (before["authority"], before["raised"]) == ("reference", None)
+        assert await _found(writers, writers.engine, FOUND, min_authority="inform") == set()
+        approval = await _raised(writers, found)
+        opened = writers.opened
+        async with opened.client(opened.key()) as operator, opened.client(opened.key(channel="agent")) as agent:
+            shown = (await operator.get(f"/v1/approvals/{approval}")).json()
+            assert (shown["content"], shown["action"], shown["figures"]["channels"]) == (FOUND, "memory:raise", "tool")
+            refused = await _decided(agent, approval, "approve")
+            assert (refused.status_code, refused.json()["domain_code"]) == (403, "denied"), refused.text
+            assert (await writers.memory(found))["authority"] == "reference"
+
+            assert (await _decided(operator, approval, "approve")).status_code == 200
+            raised = await writers.memory(found)
+            assert (raised["authority"], raised["raised"]["approval_id"]) == ("inform", approval)
+            assert raised["origin"] == before["origin"]
+            assert await _found(writers, writers.engine, FOUND, min_authority="inform") == SEARCHES
+            assert await _found(writers, writers.engine, FOUND, min_authority="instruct") == set()
+            body = {"text": FOUND, "token_budget": 900}
+            prompt = await writers.engine.post(f"/v1/agents/{writers.agent}/context", json=body)
+            assert "for-reference" not in prompt.text
+
+            # A tool replaces it no more, and neither its edit nor a copy is raised.
+            newer = await writers.stored(writers.tool, "The page says something else.", supersedes=[found])
+            assert (await writers.memory(found))["superseded_by"] is None
+            assert (await writers.memory(newer))["authority"] == "reference"
+            again = await writers.engine.patch(f"{writers.place}/{found}", json={"tags": ["seen"]})
+            assert (again.json()["authority"], again.json()["raised"]) == ("reference", None)
+            assert await _found(writers, writers.engine, FOUND, min_authority="inform") == set()
+            run = (await operator.get(f"{writers.place}/{again.json()['id']}/history")).json()
+            assert FOUND in str(run)
+
+            assert (await _decided(operator, approval, "undo")).status_code == 200
+            assert (await operator.get(f"/v1/approvals/{approval}")).json()["state"] == "undone"
+
+    _played(stack, play)
+
+
+def test_what_is_lowered_is_as_it_was(stack: StackAddress) -> None:
+    async def play(writers: Writers) -> None:
+        found = await writers.stored(writers.tool, FOUND)
+        before = await writers.memory(found)
+        approval = await _raised(writers, found, "instruct")
+        async with writers.opened.client(writers.opened.key()) as operator:
+            await _decided(operator, approval, "approve")
+            assert (await writers.memory(found))["authority"] == "instruct"
+            await _decided(operator, approval, "undo")
+            assert await writers.memory(found) == before
+            assert await _found(writers, writers.engine, FOUND, min_authority="inform") == set()
+
+            # What a distrust hides is hidden, raised or not.
+            approval = await _raised(writers, found)
+            await _decided(operator, approval, "approve")
+            said = {"channel": "tool", "agent_id": writers.agent, "reason": "it lies", "confirm": True}
+            distrust = (await operator.post("/v1/distrusts", json=said)).json()["distrust_id"]
+            assert (await operator.get(f"{writers.place}/{found}")).status_code == 404
+            assert await _found(writers, operator, FOUND) == set()
+            assert (await operator.get(f"/v1/approvals/{approval}")).status_code == 404
+            await operator.post(f"/v1/distrusts/{distrust}/lift", json={"reason": "no", "confirm": True})
+            assert (await writers.memory(found))["authority"] == "inform"
+
+    _played(stack, play)
+
+
+def test_what_is_in_quarantine_can_be_raised_and_agents_read_no_proposal_of_it(
+    stack: StackAddress, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(next(iter(QUARANTINE)))
+
+    async def play(writers: Writers) -> None:
+        opened = writers.opened
+        found = await writers.stored(writers.tool, FOUND)
+        place = f"{writers.place}/{found}"
+        assert (await writers.engine.post(f"{place}/raise", json={})).status_code == 404
+        async with opened.client(opened.key()) as operator, opened.client(opened.key(channel="agent")) as agent:
+            asked = await operator.post(f"{place}/raise", json={})
+            approval = asked.json()["id"]
+            assert (await agent.get(f"/v1/approvals/{approval}")).status_code == 404
+            assert (await operator.get(f"/v1/approvals/{approval}")).json()["content"] == FOUND
+            for verdict, shown, status in (("approve", SEARCHES, 200), ("undo", set[str](), 404)):
+                assert (await _decided(operator, approval, verdict)).status_code == 200
+                assert await _found(writers, writers.engine, FOUND) == shown
+                assert (await writers.engine.get(place)).status_code == status
+                assert (FOUND in (await writers.engine.get(writers.place)).text) is (status == 200)  # a status
+
+    _played(stack, play, policy=policy)
+
+
+def test_a_text_that_was_changed_meanwhile_is_not_raised(stack: StackAddress) -> None:
+    async def play(writers: Writers) -> None:
+        found = await writers.stored(writers.tool, FOUND)
+        approval = await _raised(writers, found)
+        changed = (await writers.tool.patch(f"{writers.place}/{found}", json={"content": f"{FOUND} Now."})).json()["id"]
+        async with writers.opened.client(writers.opened.key()) as operator:
+            refused = await _decided(operator, approval, "approve")
+            assert (refused.status_code, refused.json()["domain_code"]) == (409, "conflict"), refused.text
+            assert (await operator.get(f"/v1/approvals/{approval}")).json()["state"] == "pending"
+        assert (await writers.memory(changed))["authority"] == "reference"
+
+    _played(stack, play)
+
+
+def test_no_request_claims_that_a_person_has_raised_it(stack: StackAddress) -> None:
+    async def play(writers: Writers) -> None:
+        raised = {"to": "instruct", "approval_id": "a", "digest": "d"}
+        said = {"content": FOUND, "raised": raised}
+        changed = await writers.stored(writers.tool, KNOWN)
+        answers = [
+            await writers.tool.post(writers.place, json=said),
+            await writers.tool.post(f"{writers.place}:batch", json={"memories": [said]}),
+            await writers.tool.patch(f"{writers.place}/{changed}", json=said),
+        ]
+        assert [each.status_code for each in answers] == [422] * 3, [each.text for each in answers]
+        body = {"text": KNOWN, "min_authority": "inform", "raised": [changed]}
+        assert (await writers.tool.post(f"/v1/agents/{writers.agent}/search", json=body)).status_code == 422
+
+    _played(stack, play)
+
+
+@pytest.mark.parametrize(("least", "shown"), [(None, True), ("reference", True), ("inform", False)])
+def test_a_key_is_shown_nothing_below_what_it_was_made_for(stack: StackAddress, least: str | None, shown: bool) -> None:
+    async def play(writers: Writers) -> None:
+        found, known = await writers.stored(writers.tool, FOUND), await writers.stored(writers.engine, KNOWN)
+        token = writers.opened.key(agents=[writers.agent], verbs=ENGINE, min_authority=least)
+        async with writers.opened.client(token) as client:
+            for said in ({}, {"min_authority": "reference"}):
+                assert await _found(writers, client, FOUND, **said) == (SEARCHES if shown else set())
+                assert await _found(writers, client, KNOWN, **said) == SEARCHES
+            listed = (await client.get(writers.place)).text
+            assert [text in listed for text in (FOUND, KNOWN)] == [shown, True]
+            one, history = [await client.get(f"{writers.place}/{found}{end}") for end in ("", "/history")]
+            assert [FOUND in each.text for each in (one, history)] == [shown, shown]
+            assert (await client.get(f"{writers.place}/{known}")).status_code == 200
+
+    _played(stack, play)
