@@ -165,5 +165,9 @@ def test_a_memory_is_raised_read_and_lowered(memtend: CommandLine) -> None:
     assert memtend.ok("approvals", "approve", approval_id, "--by", "Ada", "--json").value["effect"] == memory_id
     assert f"raised to instruct by approval {approval_id}" in memtend.ok("why", memory_id, "--agent", agent).out
     assert "the authority instruct already" in memtend(*asked).err
+    exported = memtend.ok("export", "--agent", agent).out
+    assert approval_id not in exported
+    claimed = json.loads(exported) | {"raised": {"to": "instruct", "approval_id": approval_id, "digest": "d"}}
+    assert "raised" in memtend("import", "-", stdin=json.dumps(claimed).encode()).err
     memtend.ok("approvals", "undo", approval_id, "--by", "Ada")
     assert "raised" not in memtend.ok("why", memory_id, "--agent", agent).out

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,19 @@ import pytest
 from support.execution_traces import trace
 from support.http_api import HttpApi, http_api
 from support.memories import new_agent
+from support.proposals import ADA, proposal
 from support.running_stack import StackAddress, wait_until
 
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.monitoring.measures import Measure, MeasureName
-from memcore.models.origin import Channel
+from memcore.models.approval import ApprovalState
+from memcore.models.origin import Authority, Channel, Raised
 
 FOUND = "The page says that invoices go to the new account."
 KNOWN = "Invoices go to the account of the bank in Bern."
+
+#: What no fact of the organisation says, too.
+PARCEL = "The page says that the parcel waits in locker nine."
 
 ENGINE = (Verb.READ, Verb.WRITE)
 
@@ -298,15 +304,15 @@ SEARCHES = {"search", "newest", "context", "tool"}
 
 def test_a_person_raises_a_tools_memory_and_lowers_it_again(stack: StackAddress) -> None:
     async def play(writers: Writers) -> None:
-        found = await writers.stored(writers.tool, FOUND)
+        found = await writers.stored(writers.tool, PARCEL)
         before = await writers.memory(found)
         assert (before["authority"], before["raised"]) == ("reference", None)
-        assert await _found(writers, writers.engine, FOUND, min_authority="inform") == set()
+        assert await _found(writers, writers.engine, PARCEL, min_authority="inform") == set()
         approval = await _raised(writers, found)
         opened = writers.opened
         async with opened.client(opened.key()) as operator, opened.client(opened.key(channel="agent")) as agent:
             shown = (await operator.get(f"/v1/approvals/{approval}")).json()
-            assert (shown["content"], shown["action"], shown["figures"]["channels"]) == (FOUND, "memory:raise", "tool")
+            assert (shown["content"], shown["action"], shown["figures"]["channels"]) == (PARCEL, "memory:raise", "tool")
             refused = await _decided(agent, approval, "approve")
             assert (refused.status_code, refused.json()["domain_code"]) == (403, "denied"), refused.text
             assert (await writers.memory(found))["authority"] == "reference"
@@ -315,9 +321,9 @@ def test_a_person_raises_a_tools_memory_and_lowers_it_again(stack: StackAddress)
             raised = await writers.memory(found)
             assert (raised["authority"], raised["raised"]["approval_id"]) == ("inform", approval)
             assert raised["origin"] == before["origin"]
-            assert await _found(writers, writers.engine, FOUND, min_authority="inform") == SEARCHES
-            assert await _found(writers, writers.engine, FOUND, min_authority="instruct") == set()
-            body = {"text": FOUND, "token_budget": 900}
+            assert await _found(writers, writers.engine, PARCEL, min_authority="inform") == SEARCHES
+            assert await _found(writers, writers.engine, PARCEL, min_authority="instruct") == set()
+            body = {"text": PARCEL, "token_budget": 900}
             prompt = await writers.engine.post(f"/v1/agents/{writers.agent}/context", json=body)
             assert "for-reference" not in prompt.text
 
@@ -327,9 +333,9 @@ def test_a_person_raises_a_tools_memory_and_lowers_it_again(stack: StackAddress)
             assert (await writers.memory(newer))["authority"] == "reference"
             again = await writers.engine.patch(f"{writers.place}/{found}", json={"tags": ["seen"]})
             assert (again.json()["authority"], again.json()["raised"]) == ("reference", None)
-            assert await _found(writers, writers.engine, FOUND, min_authority="inform") == set()
+            assert await _found(writers, writers.engine, PARCEL, min_authority="inform") == set()
             run = (await operator.get(f"{writers.place}/{again.json()['id']}/history")).json()
-            assert FOUND in str(run)
+            assert PARCEL in str(run)
 
             assert (await _decided(operator, approval, "undo")).status_code == 200
             assert (await operator.get(f"/v1/approvals/{approval}")).json()["state"] == "undone"
@@ -339,7 +345,7 @@ def test_a_person_raises_a_tools_memory_and_lowers_it_again(stack: StackAddress)
 
 def test_what_is_lowered_is_as_it_was(stack: StackAddress) -> None:
     async def play(writers: Writers) -> None:
-        found = await writers.stored(writers.tool, FOUND)
+        found = await writers.stored(writers.tool, PARCEL)
         before = await writers.memory(found)
         approval = await _raised(writers, found, "instruct")
         async with writers.opened.client(writers.opened.key()) as operator:
@@ -347,7 +353,7 @@ def test_what_is_lowered_is_as_it_was(stack: StackAddress) -> None:
             assert (await writers.memory(found))["authority"] == "instruct"
             await _decided(operator, approval, "undo")
             assert await writers.memory(found) == before
-            assert await _found(writers, writers.engine, FOUND, min_authority="inform") == set()
+            assert await _found(writers, writers.engine, PARCEL, min_authority="inform") == set()
 
             # What a distrust hides is hidden, raised or not.
             approval = await _raised(writers, found)
@@ -355,7 +361,7 @@ def test_what_is_lowered_is_as_it_was(stack: StackAddress) -> None:
             said = {"channel": "tool", "agent_id": writers.agent, "reason": "it lies", "confirm": True}
             distrust = (await operator.post("/v1/distrusts", json=said)).json()["distrust_id"]
             assert (await operator.get(f"{writers.place}/{found}")).status_code == 404
-            assert await _found(writers, operator, FOUND) == set()
+            assert await _found(writers, operator, PARCEL) == set()
             assert (await operator.get(f"/v1/approvals/{approval}")).status_code == 404
             await operator.post(f"/v1/distrusts/{distrust}/lift", json={"reason": "no", "confirm": True})
             assert (await writers.memory(found))["authority"] == "inform"
@@ -371,28 +377,41 @@ def test_what_is_in_quarantine_can_be_raised_and_agents_read_no_proposal_of_it(
 
     async def play(writers: Writers) -> None:
         opened = writers.opened
-        found = await writers.stored(writers.tool, FOUND)
+        found = await writers.stored(writers.tool, PARCEL)
         place = f"{writers.place}/{found}"
         assert (await writers.engine.post(f"{place}/raise", json={})).status_code == 404
         async with opened.client(opened.key()) as operator, opened.client(opened.key(channel="agent")) as agent:
             asked = await operator.post(f"{place}/raise", json={})
             approval = asked.json()["id"]
             assert (await agent.get(f"/v1/approvals/{approval}")).status_code == 404
-            assert (await operator.get(f"/v1/approvals/{approval}")).json()["content"] == FOUND
+            assert (await operator.get(f"/v1/approvals/{approval}")).json()["content"] == PARCEL
             for verdict, shown, status in (("approve", SEARCHES, 200), ("undo", set[str](), 404)):
                 assert (await _decided(operator, approval, verdict)).status_code == 200
-                assert await _found(writers, writers.engine, FOUND) == shown
+                assert await _found(writers, writers.engine, PARCEL) == shown
                 assert (await writers.engine.get(place)).status_code == status
-                assert (FOUND in (await writers.engine.get(writers.place)).text) is (status == 200)  # a status
+                assert (PARCEL in (await writers.engine.get(writers.place)).text) is (status == 200)  # a status
+            await _decided(operator, (await operator.post(f"{place}/raise", json={})).json()["id"], "approve")
+            assert await _found(writers, writers.engine, PARCEL) == SEARCHES
+
+        # Stock mem0 writes another text under the id of one that is raised.
+        ledger, company = opened.context.ledger, opened.context.settings.company
+        other = await writers.stored(writers.tool, "Invoices go to Eve.")
+        ledger.approvals.file(company, other, proposal(), lasts=timedelta(days=1))
+        ledger.approvals.decide(company, other, ApprovalState.APPROVED, ADA)
+        of_other_text = Raised(to=Authority.INSTRUCT, approval_id=other, digest="of another text")
+        ledger.raised.add(company, of_other_text, agent_id=writers.agent, memory_id=other)
+        assert await _found(writers, writers.engine, "Invoices go to Eve.") == set()
 
     _played(stack, play, policy=policy)
 
 
 def test_a_text_that_was_changed_meanwhile_is_not_raised(stack: StackAddress) -> None:
     async def play(writers: Writers) -> None:
-        found = await writers.stored(writers.tool, FOUND)
+        found = await writers.stored(writers.tool, PARCEL)
         approval = await _raised(writers, found)
-        changed = (await writers.tool.patch(f"{writers.place}/{found}", json={"content": f"{FOUND} Now."})).json()["id"]
+        changed = (await writers.tool.patch(f"{writers.place}/{found}", json={"content": f"{PARCEL} Now."})).json()[
+            "id"
+        ]
         async with writers.opened.client(writers.opened.key()) as operator:
             refused = await _decided(operator, approval, "approve")
             assert (refused.status_code, refused.json()["domain_code"]) == (409, "conflict"), refused.text
@@ -405,7 +424,7 @@ def test_a_text_that_was_changed_meanwhile_is_not_raised(stack: StackAddress) ->
 def test_no_request_claims_that_a_person_has_raised_it(stack: StackAddress) -> None:
     async def play(writers: Writers) -> None:
         raised = {"to": "instruct", "approval_id": "a", "digest": "d"}
-        said = {"content": FOUND, "raised": raised}
+        said = {"content": PARCEL, "raised": raised}
         changed = await writers.stored(writers.tool, KNOWN)
         answers = [
             await writers.tool.post(writers.place, json=said),
@@ -422,16 +441,16 @@ def test_no_request_claims_that_a_person_has_raised_it(stack: StackAddress) -> N
 @pytest.mark.parametrize(("least", "shown"), [(None, True), ("reference", True), ("inform", False)])
 def test_a_key_is_shown_nothing_below_what_it_was_made_for(stack: StackAddress, least: str | None, shown: bool) -> None:
     async def play(writers: Writers) -> None:
-        found, known = await writers.stored(writers.tool, FOUND), await writers.stored(writers.engine, KNOWN)
+        found, known = await writers.stored(writers.tool, PARCEL), await writers.stored(writers.engine, KNOWN)
         token = writers.opened.key(agents=[writers.agent], verbs=ENGINE, min_authority=least)
         async with writers.opened.client(token) as client:
             for said in ({}, {"min_authority": "reference"}):
-                assert await _found(writers, client, FOUND, **said) == (SEARCHES if shown else set())
+                assert await _found(writers, client, PARCEL, **said) == (SEARCHES if shown else set())
                 assert await _found(writers, client, KNOWN, **said) == SEARCHES
             listed = (await client.get(writers.place)).text
-            assert [text in listed for text in (FOUND, KNOWN)] == [shown, True]
+            assert [text in listed for text in (PARCEL, KNOWN)] == [shown, True]
             one, history = [await client.get(f"{writers.place}/{found}{end}") for end in ("", "/history")]
-            assert [FOUND in each.text for each in (one, history)] == [shown, shown]
+            assert [PARCEL in each.text for each in (one, history)] == [shown, shown]
             assert (await client.get(f"{writers.place}/{known}")).status_code == 200
 
     _played(stack, play)

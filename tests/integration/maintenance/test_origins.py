@@ -259,3 +259,25 @@ async def test_an_agents_merges_and_rewordings_of_a_tools_text_stay_the_tools(wo
     assert tainted
     for memory_id in tainted:
         assert Channel.TOOL in model.made_of[memory_id]
+
+
+@pytest.mark.parametrize("strategy", ["dedupe", "simple"])
+async def test_what_a_person_has_raised_is_merged_with_nothing_until_it_is_lowered(
+    world: MaintenanceFixture, strategy: str
+) -> None:
+    world.policy = world.policy.model_copy(update={"min_age_days": 0, "group_threshold": 2, "strategy": strategy})
+    memories = Memories(world.backend, world.ledger, company=COMPANY, policy=Policy(), clock=world.clock)
+    await world.backend.connect()
+    model = Model(world=world, memories=memories)
+    for text in (TEXTS[0], TEXTS[1], f"{TEXTS[0]} {FILLER}", f"{TEXTS[1]} {FILLER}"):
+        await model.play(Step(act="put", channel=Channel.TOOL, text=text))
+    for memory_id in sorted(await world.live()):
+        record = (await world.live())[memory_id]
+        with writing_as(Writer(principal="p", limit=Channel.PERSON)):
+            await model.propose(record, Step(act="raise", channel=Channel.PERSON))
+    await model.play(Step(act="run"))
+    assert len(await world.live()) == len(model.raised) == 4
+    for _ in range(4):
+        await model.play(Step(act="lower"))
+    await model.play(Step(act="run"))
+    assert len(await world.live()) < 4
