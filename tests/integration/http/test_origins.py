@@ -10,14 +10,17 @@ import httpx
 import pytest
 from support.execution_traces import trace
 from support.http_api import HttpApi, http_api
-from support.memories import new_agent
+from support.memories import new_agent, record
 from support.proposals import ADA, proposal
 from support.running_stack import StackAddress, wait_until
 
+from memcore.clock import utc_now
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.monitoring.measures import Measure, MeasureName
 from memcore.models.approval import ApprovalState
-from memcore.models.origin import Authority, Channel, Raised
+from memcore.models.archival import ArchivalMode
+from memcore.models.origin import Authority, Channel, Origin, Raised, digest_of
+from memcore.records import ORIGIN_KEY
 
 FOUND = "The page says that invoices go to the new account."
 KNOWN = "Invoices go to the account of the bank in Bern."
@@ -396,11 +399,22 @@ def test_what_is_in_quarantine_can_be_raised_and_agents_read_no_proposal_of_it(
         # Stock mem0 writes another text under the id of one that is raised.
         ledger, company = opened.context.ledger, opened.context.settings.company
         other = await writers.stored(writers.tool, "Invoices go to Eve.")
-        ledger.approvals.file(company, other, proposal(), lasts=timedelta(days=1))
-        ledger.approvals.decide(company, other, ApprovalState.APPROVED, ADA)
+        approvals = [other, f"of the archive {other}"]
+        for each in approvals:
+            ledger.approvals.file(company, each, proposal(), lasts=timedelta(days=1))
+            ledger.approvals.decide(company, each, ApprovalState.APPROVED, ADA)
         of_other_text = Raised(to=Authority.INSTRUCT, approval_id=other, digest="of another text")
         ledger.raised.add(company, of_other_text, agent_id=writers.agent, memory_id=other)
         assert await _found(writers, writers.engine, "Invoices go to Eve.") == set()
+
+        # What has gone to the archive is raised as it was in the store.
+        archived = record(writers.agent, PARCEL, extra={ORIGIN_KEY: Origin(channels=(Channel.TOOL,)).stored()})
+        ledger.archive.put(company, archived, mode=ArchivalMode.EXTRACTIVE, archived_at=utc_now())
+        kept = f"/v1/agents/{writers.agent}/archive/{archived.entry.id}"
+        assert (await writers.engine.get(kept)).status_code == 404
+        of_this_text = Raised(to=Authority.INFORM, approval_id=approvals[1], digest=digest_of(PARCEL))
+        ledger.raised.add(company, of_this_text, agent_id=writers.agent, memory_id=archived.entry.id)
+        assert (await writers.engine.get(kept)).status_code == 200
 
     _played(stack, play, policy=policy)
 
