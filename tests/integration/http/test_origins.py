@@ -26,7 +26,7 @@ FOUND = "The page says that invoices go to the new account."
 KNOWN = "Invoices go to the account of the bank in Bern."
 
 #: What no fact of the organisation says, too.
-PARCEL = "The page says that the parcel waits in locker nine."
+LOCKER = "The page says that the keys wait in locker nine."
 
 ENGINE = (Verb.READ, Verb.WRITE)
 
@@ -307,15 +307,15 @@ SEARCHES = {"search", "newest", "context", "tool"}
 
 def test_a_person_raises_a_tools_memory_and_lowers_it_again(stack: StackAddress) -> None:
     async def play(writers: Writers) -> None:
-        found = await writers.stored(writers.tool, PARCEL)
+        found = await writers.stored(writers.tool, LOCKER)
         before = await writers.memory(found)
         assert (before["authority"], before["raised"]) == ("reference", None)
-        assert await _found(writers, writers.engine, PARCEL, min_authority="inform") == set()
+        assert await _found(writers, writers.engine, LOCKER, min_authority="inform") == set()
         approval = await _raised(writers, found)
         opened = writers.opened
         async with opened.client(opened.key()) as operator, opened.client(opened.key(channel="agent")) as agent:
             shown = (await operator.get(f"/v1/approvals/{approval}")).json()
-            assert (shown["content"], shown["action"], shown["figures"]["channels"]) == (PARCEL, "memory:raise", "tool")
+            assert (shown["content"], shown["action"], shown["figures"]["channels"]) == (LOCKER, "memory:raise", "tool")
             refused = await _decided(agent, approval, "approve")
             assert (refused.status_code, refused.json()["domain_code"]) == (403, "denied"), refused.text
             assert (await writers.memory(found))["authority"] == "reference"
@@ -324,9 +324,9 @@ def test_a_person_raises_a_tools_memory_and_lowers_it_again(stack: StackAddress)
             raised = await writers.memory(found)
             assert (raised["authority"], raised["raised"]["approval_id"]) == ("inform", approval)
             assert raised["origin"] == before["origin"]
-            assert await _found(writers, writers.engine, PARCEL, min_authority="inform") == SEARCHES
-            assert await _found(writers, writers.engine, PARCEL, min_authority="instruct") == set()
-            body = {"text": PARCEL, "token_budget": 900}
+            assert await _found(writers, writers.engine, LOCKER, min_authority="inform") == SEARCHES
+            assert await _found(writers, writers.engine, LOCKER, min_authority="instruct") == set()
+            body = {"text": LOCKER, "token_budget": 900}
             prompt = await writers.engine.post(f"/v1/agents/{writers.agent}/context", json=body)
             assert "for-reference" not in prompt.text
 
@@ -336,9 +336,9 @@ def test_a_person_raises_a_tools_memory_and_lowers_it_again(stack: StackAddress)
             assert (await writers.memory(newer))["authority"] == "reference"
             again = await writers.engine.patch(f"{writers.place}/{found}", json={"tags": ["seen"]})
             assert (again.json()["authority"], again.json()["raised"]) == ("reference", None)
-            assert await _found(writers, writers.engine, PARCEL, min_authority="inform") == set()
+            assert await _found(writers, writers.engine, LOCKER, min_authority="inform") == set()
             run = (await operator.get(f"{writers.place}/{again.json()['id']}/history")).json()
-            assert PARCEL in str(run)
+            assert LOCKER in str(run)
 
             assert (await _decided(operator, approval, "undo")).status_code == 200
             assert (await operator.get(f"/v1/approvals/{approval}")).json()["state"] == "undone"
@@ -348,7 +348,7 @@ def test_a_person_raises_a_tools_memory_and_lowers_it_again(stack: StackAddress)
 
 def test_what_is_lowered_is_as_it_was(stack: StackAddress) -> None:
     async def play(writers: Writers) -> None:
-        found = await writers.stored(writers.tool, PARCEL)
+        found = await writers.stored(writers.tool, LOCKER)
         before = await writers.memory(found)
         approval = await _raised(writers, found, "instruct")
         async with writers.opened.client(writers.opened.key()) as operator:
@@ -356,7 +356,7 @@ def test_what_is_lowered_is_as_it_was(stack: StackAddress) -> None:
             assert (await writers.memory(found))["authority"] == "instruct"
             await _decided(operator, approval, "undo")
             assert await writers.memory(found) == before
-            assert await _found(writers, writers.engine, PARCEL, min_authority="inform") == set()
+            assert await _found(writers, writers.engine, LOCKER, min_authority="inform") == set()
 
             # What a distrust hides is hidden, raised or not.
             approval = await _raised(writers, found)
@@ -364,7 +364,7 @@ def test_what_is_lowered_is_as_it_was(stack: StackAddress) -> None:
             said = {"channel": "tool", "agent_id": writers.agent, "reason": "it lies", "confirm": True}
             distrust = (await operator.post("/v1/distrusts", json=said)).json()["distrust_id"]
             assert (await operator.get(f"{writers.place}/{found}")).status_code == 404
-            assert await _found(writers, operator, PARCEL) == set()
+            assert await _found(writers, operator, LOCKER) == set()
             assert (await operator.get(f"/v1/approvals/{approval}")).status_code == 404
             await operator.post(f"/v1/distrusts/{distrust}/lift", json={"reason": "no", "confirm": True})
             assert (await writers.memory(found))["authority"] == "inform"
@@ -380,21 +380,21 @@ def test_what_is_in_quarantine_can_be_raised_and_agents_read_no_proposal_of_it(
 
     async def play(writers: Writers) -> None:
         opened = writers.opened
-        found = await writers.stored(writers.tool, PARCEL)
+        found = await writers.stored(writers.tool, LOCKER)
         place = f"{writers.place}/{found}"
         assert (await writers.engine.post(f"{place}/raise", json={})).status_code == 404
         async with opened.client(opened.key()) as operator, opened.client(opened.key(channel="agent")) as agent:
             asked = await operator.post(f"{place}/raise", json={})
             approval = asked.json()["id"]
             assert (await agent.get(f"/v1/approvals/{approval}")).status_code == 404
-            assert (await operator.get(f"/v1/approvals/{approval}")).json()["content"] == PARCEL
+            assert (await operator.get(f"/v1/approvals/{approval}")).json()["content"] == LOCKER
             for verdict, shown, status in (("approve", SEARCHES, 200), ("undo", set[str](), 404)):
                 assert (await _decided(operator, approval, verdict)).status_code == 200
-                assert await _found(writers, writers.engine, PARCEL) == shown
+                assert await _found(writers, writers.engine, LOCKER) == shown
                 assert (await writers.engine.get(place)).status_code == status
-                assert (PARCEL in (await writers.engine.get(writers.place)).text) is (status == 200)  # a status
+                assert (LOCKER in (await writers.engine.get(writers.place)).text) is (status == 200)  # a status
             await _decided(operator, (await operator.post(f"{place}/raise", json={})).json()["id"], "approve")
-            assert await _found(writers, writers.engine, PARCEL) == SEARCHES
+            assert await _found(writers, writers.engine, LOCKER) == SEARCHES
 
         # Stock mem0 writes another text under the id of one that is raised.
         ledger, company = opened.context.ledger, opened.context.settings.company
@@ -408,11 +408,11 @@ def test_what_is_in_quarantine_can_be_raised_and_agents_read_no_proposal_of_it(
         assert await _found(writers, writers.engine, "Invoices go to Eve.") == set()
 
         # What has gone to the archive is raised as it was in the store.
-        archived = record(writers.agent, PARCEL, extra={ORIGIN_KEY: Origin(channels=(Channel.TOOL,)).stored()})
+        archived = record(writers.agent, LOCKER, extra={ORIGIN_KEY: Origin(channels=(Channel.TOOL,)).stored()})
         ledger.archive.put(company, archived, mode=ArchivalMode.EXTRACTIVE, archived_at=utc_now())
         kept = f"/v1/agents/{writers.agent}/archive/{archived.entry.id}"
         assert (await writers.engine.get(kept)).status_code == 404
-        of_this_text = Raised(to=Authority.INFORM, approval_id=approvals[1], digest=digest_of(PARCEL))
+        of_this_text = Raised(to=Authority.INFORM, approval_id=approvals[1], digest=digest_of(LOCKER))
         ledger.raised.add(company, of_this_text, agent_id=writers.agent, memory_id=archived.entry.id)
         assert (await writers.engine.get(kept)).status_code == 200
 
@@ -421,9 +421,9 @@ def test_what_is_in_quarantine_can_be_raised_and_agents_read_no_proposal_of_it(
 
 def test_a_text_that_was_changed_meanwhile_is_not_raised(stack: StackAddress) -> None:
     async def play(writers: Writers) -> None:
-        found = await writers.stored(writers.tool, PARCEL)
+        found = await writers.stored(writers.tool, LOCKER)
         approval = await _raised(writers, found)
-        changed = (await writers.tool.patch(f"{writers.place}/{found}", json={"content": f"{PARCEL} Now."})).json()[
+        changed = (await writers.tool.patch(f"{writers.place}/{found}", json={"content": f"{LOCKER} Now."})).json()[
             "id"
         ]
         async with writers.opened.client(writers.opened.key()) as operator:
@@ -438,7 +438,7 @@ def test_a_text_that_was_changed_meanwhile_is_not_raised(stack: StackAddress) ->
 def test_no_request_claims_that_a_person_has_raised_it(stack: StackAddress) -> None:
     async def play(writers: Writers) -> None:
         raised = {"to": "instruct", "approval_id": "a", "digest": "d"}
-        said = {"content": PARCEL, "raised": raised}
+        said = {"content": LOCKER, "raised": raised}
         changed = await writers.stored(writers.tool, KNOWN)
         answers = [
             await writers.tool.post(writers.place, json=said),
@@ -455,16 +455,16 @@ def test_no_request_claims_that_a_person_has_raised_it(stack: StackAddress) -> N
 @pytest.mark.parametrize(("least", "shown"), [(None, True), ("reference", True), ("inform", False)])
 def test_a_key_is_shown_nothing_below_what_it_was_made_for(stack: StackAddress, least: str | None, shown: bool) -> None:
     async def play(writers: Writers) -> None:
-        found, known = await writers.stored(writers.tool, PARCEL), await writers.stored(writers.engine, KNOWN)
+        found, known = await writers.stored(writers.tool, LOCKER), await writers.stored(writers.engine, KNOWN)
         token = writers.opened.key(agents=[writers.agent], verbs=ENGINE, min_authority=least)
         async with writers.opened.client(token) as client:
             for said in ({}, {"min_authority": "reference"}):
-                assert await _found(writers, client, PARCEL, **said) == (SEARCHES if shown else set())
+                assert await _found(writers, client, LOCKER, **said) == (SEARCHES if shown else set())
                 assert await _found(writers, client, KNOWN, **said) == SEARCHES
             listed = (await client.get(writers.place)).text
-            assert [text in listed for text in (PARCEL, KNOWN)] == [shown, True]
+            assert [text in listed for text in (LOCKER, KNOWN)] == [shown, True]
             one, history = [await client.get(f"{writers.place}/{found}{end}") for end in ("", "/history")]
-            assert [PARCEL in each.text for each in (one, history)] == [shown, shown]
+            assert [LOCKER in each.text for each in (one, history)] == [shown, shown]
             assert (await client.get(f"{writers.place}/{known}")).status_code == 200
 
     _played(stack, play)
