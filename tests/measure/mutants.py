@@ -22,8 +22,8 @@ from time import monotonic
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from measure.mutated_areas import TESTS, Mutant  # noqa: E402  # found by the line above
-from measure.mutations import MUTANTS  # noqa: E402
+from measure.mutated_areas import TESTS  # noqa: E402  # found by the line above
+from measure.mutations import MUTANTS, Mutant  # noqa: E402
 
 PRODUCT_FOLDERS = ("memcore", "ops", "scheduler", "tasks", "workers")
 

@@ -1,23 +1,5 @@
 """The areas of the product whose lines mutants.py breaks, and the tests that must see it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mutant:
-    """A line without its indentation, and what it becomes."""
-
-    area: str
-    line: str
-    becomes: str
-
-
-def of(area: str, *pairs: tuple[str, str]) -> Iterator[Mutant]:
-    """Return the mutants of an area: each line, and what it becomes."""
-    return (Mutant(area=area, line=line, becomes=becomes) for line, becomes in pairs)
-
-
 MAINTENANCE, LEDGER = "tests/integration/maintenance", "tests/integration/ledger"
 
 #: The tests that must see a mutant of an area; the quick ones come first, and the first failure ends them.

@@ -1,10 +1,26 @@
 """The lines of the product that mutants.py breaks, and what each becomes."""
 
-from measure.mutated_areas import Mutant, of
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from measure.mutated_origins import ORIGINS
 
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A line without its indentation, and what it becomes."""
+
+    area: str
+    line: str
+    becomes: str
+
+
+def _of(area: str, *pairs: tuple[str, str]) -> Iterator[Mutant]:
+    return (Mutant(area=area, line=line, becomes=becomes) for line, becomes in pairs)
+
+
 MUTANTS: tuple[Mutant, ...] = (
-    *of(
+    *_of(
         "declared",
         ("dependencies=None if has_agent else [company_wide(declared.verb)],", "dependencies=None,"),
         ('if declared.confirms or {"confirmation", "decision"} & {*offered.said}:', "if False:"),
@@ -12,8 +28,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ('if "agent_id" in defaults and "agent_id" not in in_path:', "if False:"),
         ("given |= {each: _SAID[each](caller, body) for each in offered.said}", "pass"),
     ),
-    *ORIGINS,
-    *of(
+    *_of("origins", *ORIGINS),
+    *_of(
         "distrust",
         ("if self.hidden.keeps_unmerged(record.entry):", "if False:"),
         ("if part.replace is not None and not unmerged.isdisjoint(part.ids):", "if False:"),
@@ -37,7 +53,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("*_range(Key.CREATED_TS, at_least=rule.since, below=rule.until),", ""),
         ("overtaken |= stays", "pass"),
     ),
-    *of(
+    *_of(
         "model servers",
         ("if body == plain:", "if True:"),
         ("if trial.learnt != known:", "if False:"),
@@ -57,7 +73,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("budgets=BudgetsConfig(tokens_per_agent_per_day=None),", "budgets=policy.memory.budgets,"),
         ("return cls(status=answer.status, kind=kind, code=code)", "pass"),
     ),
-    *of(
+    *_of(
         "answers",
         ("return [each for each in named if verdicts.get(id_of(each)) is Verdict.SUPERSEDES]", "return named"),
         ("unsure = tuple(key for key, verdict in verdicts.items() if verdict is Verdict.UNSURE)", "unsure = ()"),
@@ -82,7 +98,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("left -= sum(map(estimated_tokens, around))", "pass"),
         ("about = (turn.person, turn.agent)", "about = (content,)"),
     ),
-    *of(
+    *_of(
         "questions",
         ("if self._retrieval.record_queries:", "if True:"),
         ("recorded = islice(self._asked_before(sources, content, shadow.rarity), MOST_RECORDED)", "recorded = ()"),
@@ -93,7 +109,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("ledger.recorded_queries.expire(company, before=now - asked)", "del asked"),
         ("if self._queries.get(key) is query:", "if key in self._queries:"),
     ),
-    *of(
+    *_of(
         "lessons",
         (
             "if own.memory_id is None and _kind(row) == _kind(mine) and repeats(first):",
@@ -111,7 +127,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "failed = trajectories.c.error_category.is_not(None)",
         ),
     ),
-    *of(
+    *_of(
         "asking",
         ("if not finding.is_strong:", "if not finding.memories:"),
         ("return grounds.fault(text, own_words=0.0) is None", "return grounds.fault(text) is None"),
@@ -133,7 +149,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("with breaking_off(self.address), closing(response):", "with closing(response):"),
     ),
-    *of(
+    *_of(
         "search notes",
         (
             'return None if payload is None else (payload.get(Key.DATA, ""), payload.get(SEARCH_NOTES_KEY))',
@@ -152,7 +168,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("(any(map(str.isdigit, word)) or (has_names and written[:1].isupper())) and word not in said", "False"),
     ),
-    *of(
+    *_of(
         "changes",
         ("is_possible = may_be_replaced(old, new, kept_tags=[self.core_tag])", "is_possible = True"),
         ("return again if again in {None, Verdict.SUPERSEDES} else Verdict.UNSURE", "return verdict"),
@@ -176,7 +192,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("if new.agent_id in watched.barred or new.namespace in watched.erased_people:", "if False:"),
     ),
-    *of(
+    *_of(
         "languages",
         ("further += [term for term in self._label_terms(label) if term not in said]", "pass"),
         (
@@ -205,7 +221,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if target.identity == pointer.current.identity:",
         ),
     ),
-    *of(
+    *_of(
         "evidence",
         (
             "return _evidence_of(sentences, candidates[:MOST_JUDGED], noise=noise, parts=_parts(question))",
@@ -256,7 +272,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("following[session] += 1", "following[session] += 0"),
         ("for each in sorted(records, key=lambda each: each.entry.created_at):", "for each in records:"),
     ),
-    *of(
+    *_of(
         "grounding",
         ("size = statement.parts + 1", "size = len(self._said)"),
         ("words = (*_content(said), *exact, *_telling(said, language))", "words = (*exact, *_telling(said, language))"),
@@ -290,7 +306,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "found = [(question, None) for question in answer.questions]",
         ),
     ),
-    *of(
+    *_of(
         "gate",
         (
             'config = self._retrieval.model_copy(update={"zoom": False}) if is_written else self._retrieval',
@@ -305,7 +321,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "return not answers or any(terms is None for terms in said)",
         ),
     ),
-    *of(
+    *_of(
         "succession",
         (
             "if old.id == new.id or (old.superseded_at is not None and old.superseded_at > new.last_stated_at):",
@@ -323,7 +339,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "return bool(thirds)",
         ),
     ),
-    *of(
+    *_of(
         "proposals",
         (
             "return len(sources) == len(group.source_ids) and _seen(sources, kept) == group.seen",
@@ -350,7 +366,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ('if run.kind == "undo" or is_over or run.state in {WorkState.HELD, WorkState.DISMISSED}:', "if is_over:"),
     ),
-    *of(
+    *_of(
         "journal",
         ("if {each.booking_id for each in removals_of(connection, planned_removal)} - mine - set(known):", "if False:"),
         (
@@ -370,7 +386,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("if without_tombstone := self._tombstoned(incoming) - tombstoned:", "if without_tombstone := frozenset():"),
     ),
-    *of(
+    *_of(
         "contexts",
         ("idle = [name for name, each in self._slots.items() if not each.users]", "idle = list(self._slots)"),
         ("if len(self._slots) > self._most:", "if False:"),
@@ -382,7 +398,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("return _dead_letter(task, letter, shared.ledger)", "return _dead_letter(self, letter, None)"),
     ),
-    *of(
+    *_of(
         "leases",
         (
             "is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= _NOW)",
@@ -408,7 +424,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("if known.state is WorkState.FAILED and known.run_id != run_id:", "if known.state is WorkState.FAILED:"),
         ('return f"{self._lease.token}.{self._claims}"', 'return "mark"'),
     ),
-    *of(
+    *_of(
         "attempts",
         ("case MaintenancePausedError() | MemoryDiskFullError():", "case MaintenancePausedError():"),
         ("return self.wait(str(error), ANSWER_DELAY)", "return self.wait(str(error), PAUSE_DELAY)"),
@@ -435,7 +451,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("waits = [part.key for part in parts if part.is_open][:DISPATCHED_AT_ONCE]", "waits = []"),
         ("due &= work_items.c.key.in_(keys)", "pass"),
     ),
-    *of(
+    *_of(
         "isolation",
         (
             "return Filter(must=[owned_by, *conditions], must_not=list(but_not) or None)",
@@ -457,7 +473,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "return self._loaded((bookings.c.agent_id == agent_id) & OPEN)",
         ),
     ),
-    *of(
+    *_of(
         "fallbacks",
         (
             "if FALLBACK_TAG not in entry.metadata.tags or entry.updated_at is not None:",
@@ -489,7 +505,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "merges = merges.union(select(merges.c.booking_id))",
         ),
     ),
-    *of(
+    *_of(
         "undo",
         (
             ".where(bookings.c.prepared_at > at, bookings.c.run_id.not_in(sorted(not_by)))",
@@ -509,7 +525,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ('return [row for row in newest_first if row["booking_id"] not in cancelled]', "return list(newest_first)"),
     ),
-    *of(
+    *_of(
         "batch writer",
         ("if item.id not in items or item.sent_at > items[item.id].sent_at:", "if item.id not in items:"),
         ("self._isolate(batch, error)", "self._fail(batch, error)"),
@@ -521,7 +537,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "is_bulk = pending.count > self._bulk_above",
         ),
     ),
-    *of(
+    *_of(
         "work items",
         (
             "is_free = work_items.c.token.is_(None) | (work_items.c.lease_until <= _NOW)",
@@ -579,7 +595,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("add_new(connection, self._table, [rows[key] for key in sorted(added)])", "pass"),
         ("connection.execute(delete(work_items).where(found, work_items.c.key.in_(keys)))", "pass"),
     ),
-    *of(
+    *_of(
         "transport",
         ("redis.call('HDEL', KEYS[1], unpack(ARGV, first_tag))", "-- forgotten"),
         ("redis.call('ZADD', KEYS[2], now, tag)", "-- forgotten"),
@@ -597,7 +613,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ('payload["headers"]["redelivered"] = True', "pass"),
         ("for tag in reversed(tuple(self._delivered)):", "for tag in tuple(self._delivered):"),
     ),
-    *of(
+    *_of(
         "local models",
         (
             "self._await_ready([member for member in stage if member.part.is_awaited and not member.is_asleep])",
@@ -621,7 +637,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("if not (isinstance(value, int) and value > LARGEST_LIMITS.get(name, value))", "if True"),
         ("asked = 0 if row is None else row.calls - row.asked_again", "asked = 0 if row is None else row.calls"),
     ),
-    *of(
+    *_of(
         "third review",
         (
             "return max(0.0, 1.0 - upper_bound(usual_hits, usual) / rate, rate - lower_bound(usual_hits, usual))",
