@@ -50,6 +50,10 @@ ORIGINS = (
     ("await self._require_as_shown(Raising.of(found.proposal))", "pass"),
     ("return Authority(has).reaches(least_shown(Authority.QUARANTINED))", "return True"),
     (
+        "if hidden.hides(agent_id, raising.namespace) or raising.memory_id in hidden.distrusted.get(agent_id, ()):",
+        "if False:",
+    ),
+    (
         "elif is_person and not self._hidden.hides(entry.agent_id, entry.namespace):",
         "elif not self._hidden.hides(entry.agent_id, entry.namespace):",
     ),
