@@ -4,11 +4,13 @@ The effects of decisions stand here too, one for each action and each idempotent
 operator's address that a proposal waits, without its content.
 """
 
+import asyncio
+import json
 import logging
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
@@ -24,12 +26,34 @@ from memcore.errors import (
     MemoryInputError,
     MemoryNotFoundError,
 )
+from memcore.ledger.access.raised import RaisedMemories
 from memcore.ledger.organization.approvals import Approvals, CapacityLimit
 from memcore.ledger.organization.shared_log import SharedEntry
-from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision, Proposal, Superseded
+from memcore.models.approval import (
+    MAX_SUPERSEDED,
+    Approval,
+    ApprovalNeed,
+    ApprovalRisk,
+    ApprovalState,
+    Decision,
+    Proposal,
+    RaisedTo,
+    Raising,
+    Superseded,
+)
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryStoreRequest
-from memcore.models.origin import ENGINE, writing_as
+from memcore.models.origin import (
+    ENGINE,
+    UNKNOWN,
+    Authority,
+    Channel,
+    Raised,
+    authority,
+    current_writer,
+    digest_of,
+    writing_as,
+)
 from memcore.telemetry.events import Event
 
 #: How long the other side may take: the caller that files a proposal waits for it.
@@ -331,6 +355,94 @@ def _is_between(retraction: SharedEntry, own: Sequence[SharedEntry]) -> bool:
     since = own[0].version
     until = own[-1].version if own[-1].kind == "retract" else None
     return since <= retraction.version and (until is None or retraction.version <= until)
+
+
+#: The action of a proposal to raise a memory: to let it have more authority than its channels give it.
+MEMORY_RAISE = "memory:raise"
+
+
+def raise_proposal(
+    entry: MemoryEntry,
+    to: RaisedTo,
+    *,
+    by: str,
+    policy: Mapping[Channel, Authority],
+    made_of: Mapping[str, str | None],
+) -> Proposal:
+    """Return the proposal to raise a memory; ``made_of`` has the texts that it was made of, as far as they are kept.
+
+    Raises MemoryInputError where it has that authority already, or was made of more texts than a person can read.
+    """
+    has = authority(entry.origin, policy, entry.raised)
+    if has.reaches(to):
+        raise MemoryInputError("to", f"is {to}, and the memory has the authority {has} already")
+    if len(made_of) > MAX_SUPERSEDED:
+        problem = f"was made of {len(made_of)} memories, and a person can read {MAX_SUPERSEDED}; store it anew"
+        raise MemoryInputError("memory_id", problem)
+    origin = UNKNOWN if entry.origin is None else entry.origin
+    texts = {memory_id: text for memory_id, text in made_of.items() if text is not None and text.strip()}
+    of_mem0 = entry.attributes.get("mem0")
+    user = {"user_id": of_mem0.get("user_id")} if isinstance(of_mem0, Mapping) else {}
+    return Proposal(
+        action=MEMORY_RAISE,
+        risk=ApprovalRisk.HIGH if to is Authority.INSTRUCT else ApprovalRisk.MEDIUM,
+        title=f"Raise a memory to {to}",
+        content=entry.content,
+        proposed_by=by,
+        supersedes=tuple(Superseded(id=memory_id, content=text) for memory_id, text in texts.items()),
+        figures={
+            # In quotes: a name must not look like another figure.
+            "agent": json.dumps(entry.agent_id),
+            "memory": entry.id,
+            "authority": has.value,
+            "to": to.value,
+            "channels": ", ".join(origin.channels),
+            "keys": json.dumps(origin.principals),
+            "made_of": len(made_of),
+            "texts_gone": len(made_of) - len(texts),
+        },
+        details={
+            "agent_id": entry.agent_id,
+            "namespace": entry.namespace,
+            "memory_id": entry.id,
+            "to": to.value,
+            "digest": digest_of(entry.content),
+            # As a job has it: by this an erasure finds the proposals about a person.
+            "request": {"namespace": entry.namespace, "attributes": {"mem0": user}},
+        },
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryRaising:
+    """Raises memories as approvals say, and lowers them again.
+
+    The ledger alone knows what is raised: nothing that is stored or sent can claim it, and no copy of a memory keeps
+    it once the approval is undone.
+    """
+
+    raised: RaisedMemories
+    _: KW_ONLY
+    company: str
+    action: str = MEMORY_RAISE
+
+    def room(self, approval: Approval) -> CapacityLimit | None:
+        """Return no limit; MemoryChannelError unless a person decides, MemoryInputError for a broken proposal."""
+        Raising.of(approval.proposal)
+        current_writer().require_person()
+        return None
+
+    async def publish(self, approval: Approval) -> str:
+        """Raise the memory that was shown, and return its id; another text under its id is not raised."""
+        wanted = Raising.of(approval.proposal)
+        found = Raised(to=wanted.to, approval_id=approval.approval_id, digest=wanted.digest)
+        where = {"agent_id": wanted.agent_id, "memory_id": wanted.memory_id}
+        await asyncio.to_thread(self.raised.add, self.company, found, **where)
+        return wanted.memory_id
+
+    async def take_back(self, approval: Approval) -> None:
+        """Lower the memory again, to what its channels give it, or another approval."""
+        await asyncio.to_thread(self.raised.remove, self.company, approval.approval_id)
 
 
 #: The end of a sentence inside a line: memories are often one long line, and a diff of one line shows nothing. The

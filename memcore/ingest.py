@@ -193,7 +193,10 @@ class Ingestor:
             newest = self.ledger.keys.of(self.company, agent_id, namespace=request.namespace, key=request.key)
         named = dict.fromkeys((*request.supersedes, *(() if newest is None else (newest,))))
         free = {
-            each.entry.id: not is_distrusted and may_replace(item.origin, each.entry.origin, self.authorities)
+            each.entry.id: not is_distrusted
+            and may_replace(
+                item.origin, each.entry.origin, self.authorities, raised=hidden.with_raised(each.entry).raised
+            )
             for each in (await self.backend.get_many(agent_id, [*named]) if named else ())
         }
         changed = {

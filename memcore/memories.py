@@ -582,6 +582,7 @@ class Memories:
                 "relevance_score": None,
                 "scores": None,
                 "attributes": wanted.attributes,
+                "raised": None,
             }
         )
         # An edit never raises: what it is made of, the old text and the editor's words, has the least of both.

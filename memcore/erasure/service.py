@@ -259,8 +259,15 @@ class ErasureService:
             yield _Place(_in_thread(self.trained.count), _in_thread(partial(self.trained.retire, by)))
         if scope.subject is None:
             yield from self._of_agent(scope, found)
-        elif found.memory_ids:
-            yield from self._of_person(scope, found)
+        else:
+            proposals = self.ledger.erasable.proposals
+            proposed = partial(proposals.find, scope, found.memory_ids)
+            # Before the memories, which say what was proposed of the person.
+            yield _Place(
+                partial(_sized, "approvals", proposed),
+                _in_thread(lambda: proposals.erase(self.company, proposed())),
+            )
+            yield from self._of_person(scope, found) if found.memory_ids else ()
         letters = self.ledger.erasable.letters
         yield _Place(
             partial(_sized, "dead_letters", partial(letters.find, scope)),

@@ -7,6 +7,7 @@ from memcore.config.urls import LedgerUrls
 from memcore.ledger.access.distrusts import Distrusts
 from memcore.ledger.access.idempotency import Idempotency
 from memcore.ledger.access.keys import ApiKeys
+from memcore.ledger.access.raised import RaisedMemories
 from memcore.ledger.agents import Agents, Ticks
 from memcore.ledger.archive import Archive
 from memcore.ledger.collections import Checkpoints, CollectionPointers, Reindexes, ReindexMarks
@@ -93,7 +94,7 @@ class Ledger:
         self.finetune_runs = FineTuneRuns(ledger, clock=clock)
         self.checkpoints = Checkpoints(ledger, clock=clock)
         self.attempts = Attempts(ledger, clock=clock)
-        self.api_keys = ApiKeys(ledger, clock=clock)
+        self.api_keys, self.raised = ApiKeys(ledger, clock=clock), RaisedMemories(ledger, clock=clock)
         self.idempotency = Idempotency(ledger, clock=clock)
         self.erasures, self.hidden = Erasures(ledger, clock=clock), HiddenOwners(ledger, clock=clock)
         self.distrusts, self.signing_keys = Distrusts(ledger, clock=clock), SigningKeys(ledger, clock=clock)

@@ -511,7 +511,7 @@ api_keys = _table(
     Column("agents", json_document(none_as_null=True)),
     Column("verbs", json_document(), nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
-    *(*_optional(UtcDateTime, "revoked_at", "last_used_at"), *_optional(String, "channel")),
+    *(*_optional(UtcDateTime, "revoked_at", "last_used_at"), *_optional(String, "channel", "min_authority")),
     Index("api_keys_of_company", "company", "created_at"),
 )
 

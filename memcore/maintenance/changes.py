@@ -269,8 +269,10 @@ class ChangesService:
     async def verdict(self, model: Model, old: MemoryEntry, new: MemoryEntry) -> Verdict | None:
         """Return what holds of a pair; None where the model did not answer."""
         is_possible = may_be_replaced(old, new, kept_tags=[self.core_tag])
-        is_possible = is_possible and origin.may_replace(new.origin, old.origin, self.authorities)
-        is_possible = is_possible and not self.ledger.hidden.of(self.company).distrusts_memory(new)
+        hidden = self.ledger.hidden.of(self.company)
+        raised = hidden.with_raised(old).raised
+        is_possible = is_possible and origin.may_replace(new.origin, old.origin, self.authorities, raised=raised)
+        is_possible = is_possible and not hidden.distrusts_memory(new)
         ask = partial(self._asked, model, old, new)
         return await agreed(ask, old.content, new.content, is_possible=is_possible)
 

@@ -1,6 +1,7 @@
 """Provenance: the history of a memory, from any summary to its originals and back, through undo and expiry."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -8,13 +9,14 @@ from pydantic import Field
 
 from memcore.backends.protocol import BatchBackend
 from memcore.errors import MemoryNotFoundError
-from memcore.ledger.erasure.hidden import Hidden
+from memcore.ledger.erasure.hidden import Hidden, showing_all
 from memcore.ledger.journal import EntryReason, RecordKind
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Exchange, ModelTrace, Move
 from memcore.ledger.runs import Run, RunKind, RunOrigin
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
+from memcore.models.origin import AUTHORITIES, Authority, Channel, Raised, current_writer
 from memcore.records import MemoryRecord
 
 
@@ -22,13 +24,14 @@ class MemoryState(StrEnum):
     """The state of a memory: in the store, replaced by a summary or its next version, removed by a run, or missing.
 
     A missing memory is not in the store although no run removed it, as something outside of memtend deleted it; or it
-    is hidden: what is distrusted, or is being erased.
+    is being erased. A hidden one is in the store, and distrusted: an operator is told so, for others it is missing.
     """
 
     LIVE = "live"
     REPLACED = "replaced"
     REMOVED = "removed"
     MISSING = "missing"
+    HIDDEN = "hidden"
 
 
 class TextLocation(StrEnum):
@@ -63,10 +66,11 @@ class MemoryTrace(Frozen):
 
     Attributes:
         text_until: when its full text expires; None while nothing removes it.
-        text: the full text, where it was asked for, and is not hidden.
+        text: the full text, where it was asked for, and is shown to this reader.
         search_notes: by which words a memory in the store is found too, where its text was asked for.
         covers_since: of a summary in the store, the time of the oldest memory that it stands for.
         covers_until: the same of the newest.
+        raised: of a memory in the store, by which approval it has more authority than its channels give it.
         made_of: ids of the memories that it replaced, oldest first; for what an agent stored, none.
         made_into: ids of the summaries and the version that replaced it, the first one first; also undone ones.
     """
@@ -80,6 +84,7 @@ class MemoryTrace(Frozen):
     search_notes: tuple[str, ...] = Field(default=(), repr=False)
     covers_since: BoundedTime | None = None
     covers_until: BoundedTime | None = None
+    raised: Raised | None = None
     made_of: tuple[str, ...] = ()
     made_into: tuple[str, ...] = ()
     chapters: tuple[HistoryEvent, ...] = ()
@@ -116,6 +121,10 @@ class MemoryHistory(Frozen):
         """Return the ids of all summaries and versions that this memory went into, also those that are gone."""
         return tuple(each.memory_id for each in self._follow("made_into"))
 
+    def sources(self) -> tuple[MemoryTrace, ...]:
+        """Return the memories that this one was made of, at any depth, the nearest first."""
+        return tuple(self._follow("made_of"))
+
     def _follow(self, edge: str) -> Iterator[MemoryTrace]:
         by_id = {each.memory_id: each for each in self.memories}
         seen = {self.memory_id}
@@ -136,11 +145,12 @@ async def trace_memory(
     journal_days: int,
     agent_id: str | None = None,
     with_text: bool = False,
+    authorities: Mapping[Channel, Authority] = AUTHORITIES,
 ) -> MemoryHistory:
     """Return the history of any memory of the company; nothing is written.
 
     Without an agent the journal names it, if a run has moved the memory. The journal keeps full texts for
-    ``journal_days``.
+    ``journal_days``. By the authorities of the channels it is known which texts this reader is shown.
 
     Raises MemoryNotFoundError when the agent has and had no such memory; or none is named, and no run has moved it.
     """
@@ -153,7 +163,9 @@ async def trace_memory(
             "name its agent, to look for it in the store"
         )
     keep = timedelta(days=journal_days)
-    family = _Lineage(backend, ledger, company=company, agent_id=owner, keep=keep, hidden=hidden)
+    family = _Lineage(
+        backend, ledger, company=company, agent_id=owner, keep=keep, hidden=hidden, authorities=authorities
+    )
     below = await family.walk(memory_id, family.made_of)
     above = await family.walk(memory_id, family.made_into)
     if not family.is_known(memory_id):
@@ -172,16 +184,26 @@ class _Lineage:
     """The memories read so far, and their moves; each level of the walk costs a few queries, however wide it is."""
 
     def __init__(
-        self, backend: BatchBackend, ledger: Ledger, *, company: str, agent_id: str, keep: timedelta, hidden: Hidden
+        self,
+        backend: BatchBackend,
+        ledger: Ledger,
+        *,
+        company: str,
+        agent_id: str,
+        keep: timedelta,
+        hidden: Hidden,
+        authorities: Mapping[Channel, Authority],
     ) -> None:
         self._backend = backend
         self._hidden = hidden
+        self._authorities = authorities
         self._ledger = ledger
         self._company = company
         self._agent_id = agent_id
         self._keep = keep
         self._met: set[str] = set()
         self._live = dict[str, MemoryRecord]()
+        self._distrusted = set[str]()
         self._archived: set[str] = set()
         self._moves: dict[str, tuple[Move, ...]] = {}
         self._exchanges: dict[str, Exchange] = {}
@@ -200,7 +222,10 @@ class _Lineage:
 
     def is_known(self, memory_id: str) -> bool:
         """Return whether the agent has or had this memory."""
-        return memory_id in self._live or memory_id in self._moves or memory_id in self._archived
+        return self._is_stored(memory_id) or memory_id in self._moves or memory_id in self._archived
+
+    def _is_stored(self, memory_id: str) -> bool:
+        return memory_id in self._live or memory_id in self._distrusted
 
     def made_of(self, memory_id: str) -> tuple[str, ...]:
         """Return the sources of a summary: by the journal, or by its own metadata where the journal has no entry."""
@@ -228,6 +253,7 @@ class _Lineage:
             search_notes=live.entry.search_notes if with_text and live is not None else (),
             covers_since=summary.entry.created_at if summary else None,
             covers_until=summary.covers_until if summary else None,
+            raised=live.entry.raised if live is not None else None,
             made_of=self.made_of(memory_id),
             made_into=self.made_into(memory_id),
             chapters=tuple(self._history_event(move) for move in self._moves_of(memory_id)),
@@ -243,8 +269,15 @@ class _Lineage:
         if not new:
             return
         self._met.update(new)
-        found = await self._backend.get_many(self._agent_id, new)
-        self._live.update((record.entry.id, record) for record in found)
+        is_person = current_writer().is_person
+        with showing_all():
+            found = await self._backend.get_many(self._agent_id, new)
+        for record in found:
+            entry = self._hidden.with_raised(record.entry)
+            if not self._hidden.hides_memory(entry):
+                self._live[entry.id] = replace(record, entry=entry)
+            elif is_person and not self._hidden.hides(entry.agent_id, entry.namespace):
+                self._distrusted.add(entry.id)
         self._archived |= self._ledger.lineage.archived(self._company, self._agent_id, new)
         moves = self._ledger.lineage.moves(self._company, self._agent_id, new)
         self._moves.update(moves)
@@ -262,7 +295,7 @@ class _Lineage:
 
     def _replaced_by(self, memory_id: str) -> tuple[str, ...]:
         moves = self._moves_of(memory_id)
-        if memory_id in self._live or not moves or moves[-1].kind != "removed":
+        if self._is_stored(memory_id) or not moves or moves[-1].kind != "removed":
             return ()
         into = self.made_into(memory_id)
         if not _concerns_others(moves[-1]):
@@ -274,14 +307,14 @@ class _Lineage:
 
     def _state(self, memory_id: str, replaced_by: tuple[str, ...]) -> MemoryState:
         moves = self._moves_of(memory_id)
-        if memory_id in self._live:
-            return MemoryState.LIVE
+        if self._is_stored(memory_id):
+            return MemoryState.LIVE if memory_id in self._live else MemoryState.HIDDEN
         if not moves or moves[-1].kind != "removed":
             return MemoryState.MISSING
         return MemoryState.REPLACED if replaced_by else MemoryState.REMOVED
 
     def _text_in(self, memory_id: str) -> tuple[TextLocation, datetime | None]:
-        if memory_id in self._live:
+        if self._is_stored(memory_id):
             return TextLocation.STORE, None
         if memory_id in self._archived:
             return TextLocation.ARCHIVE, None
@@ -293,7 +326,10 @@ class _Lineage:
     def _text(self, memory_id: str) -> str | None:
         record = self._held(memory_id)
         # As another's source, too, nobody is shown what is hidden.
-        return None if record is None or self._hidden.hides_memory(record.entry) else record.entry.content
+        if record is None or self._hidden.hides_memory(record.entry):
+            return None
+        entry = self._hidden.with_raised(record.entry)
+        return entry.content if entry.is_shown(self._authorities) else None
 
     def _held(self, memory_id: str) -> MemoryRecord | None:
         if memory_id in self._live:

@@ -124,9 +124,9 @@ class JournaledStore:
         """Remove the memories of each part that the filter still matches, one entry each; return the counts.
 
         The parts have at most 256 memories together, and none is in two. A part that is to be replaced stays when any
-        of it is distrusted by now: what took its place would hide the others too. LeaseLostError and
-        MaintenancePausedError are raised before anything new was decided; after an error of the store the next attempt
-        finishes what was written.
+        of it is distrusted or raised by now: what took its place would hide the others too, or lower it.
+        LeaseLostError and MaintenancePausedError are raised before anything new was decided; after an error of the
+        store the next attempt finishes what was written.
         """
         self._lease.enter()
         wanted = frozenset[str]().union(*(part.ids for part in parts))
@@ -135,10 +135,10 @@ class JournaledStore:
         token, claimed = await self._claim(where.model_copy(update={"ids": wanted}))
         # Not as the run began: a model may have been asked since.
         hidden = self.snapshot.ledger.hidden.of(self.run.company) if any(part.replace for part in parts) else Hidden()
-        distrusted = frozenset(record.entry.id for record in claimed if hidden.distrusts_memory(record.entry))
+        unmerged = frozenset(record.entry.id for record in claimed if hidden.keeps_unmerged(record.entry))
         chosen: dict[int, tuple[tuple[MemoryRecord, ...], MemoryRecord | None]] = {}
         for place, part in enumerate(parts):
-            if part.replace is not None and not distrusted.isdisjoint(part.ids):
+            if part.replace is not None and not unmerged.isdisjoint(part.ids):
                 continue
             outgoing = tuple([record for record in claimed if record.entry.id in part.ids])
             summary = await part.replace(outgoing) if part.replace is not None and outgoing else None

@@ -302,8 +302,7 @@ class AgentSnapshot:
         expires_at = record.entry.expires_at
         if (expires_at is not None and expires_at <= self.now) or self.ended_scopes.takes(record):
             return False
-        if self.hidden.distrusts_memory(record.entry):
-            # Merged with others, it would hide them too.
+        if self.hidden.keeps_unmerged(record.entry):
             return False
         if record.entry.attributes and self.policy.strategy != ConsolidationStrategyType.DEDUPE:
             # Somebody filters by them, and a summary has none.

@@ -1,12 +1,14 @@
 """Proposals, and the decisions of people on them."""
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, ValidationError
 
+from memcore.errors import MemoryInputError
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
-from memcore.models.memory import BoundedTime, Key, NoNul, NotBlankText, OneLine, StoredKey
+from memcore.models.memory import BoundedTime, Key, KnownAgentId, NoNul, NotBlankText, OneLine, StoredKey
+from memcore.models.origin import Authority
 
 #: Longest title of a proposal, in characters: it is one line of a list.
 MAX_TITLE_CHARS = 200
@@ -61,7 +63,7 @@ class ApprovalNeed(StrEnum):
 
 
 class Superseded(Frozen):
-    """What a proposal would take the place of.
+    """What a proposal would take the place of; of a memory to raise, what that has taken the place of.
 
     Attributes:
         content: its text when the proposal was made; never shown in a repr.
@@ -94,6 +96,28 @@ class Proposal(ValidatedModel):
     supersedes: Annotated[tuple[Superseded, ...], Field(max_length=MAX_SUPERSEDED)] = ()
     figures: Annotated[dict[str, int | float | str], Field(max_length=MAX_FIGURES)] = Field(default_factory=dict)
     details: dict[str, Any] = Field(default_factory=dict, repr=False)
+
+
+#: To what a memory can be raised.
+RaisedTo = Literal[Authority.INFORM, Authority.INSTRUCT]
+
+
+class Raising(Frozen):
+    """Which memory a proposal would raise, to what, and the digest of the text that it shows."""
+
+    agent_id: KnownAgentId
+    namespace: NotBlankStr
+    memory_id: StoredKey
+    to: RaisedTo
+    digest: NotBlankStr
+
+    @classmethod
+    def of(cls, proposal: Proposal) -> "Raising":
+        """Return what a proposal would raise; MemoryInputError where it does not say so."""
+        try:
+            return cls.model_validate(proposal.details, extra="ignore")
+        except ValidationError as error:
+            raise MemoryInputError.of(error, prefix="details") from None
 
 
 class Decision(ValidatedModel):

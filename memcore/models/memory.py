@@ -26,7 +26,7 @@ from memcore.errors import MemoryInputError
 from memcore.models.answers import MemoryScores, MemoryWhy, Shown, Standing
 from memcore.models.attributes import AttributeFilter, Attributes, canonical_json, no_attributes
 from memcore.models.base import UNSEEN, Frozen, Grown, NotBlankStr
-from memcore.models.origin import Authority, Channel, Origin, authority, channels_below, least_shown
+from memcore.models.origin import Authority, Channel, Origin, Raised, authority, channels_below, least_shown
 
 #: The tag of every tier 1 experience.
 DETAILED_TAG = "detailed_experience"
@@ -410,6 +410,7 @@ class MemoryEntry(Frozen):
         session_id: the session that it was stored in.
         origin: by which channels it came; None for one that an older release stored.
         authority: how far it may be trusted, by the policy; None where nobody has looked.
+        raised: by which approval it has more authority than its origin gives it; None for nearly all.
         search_notes: other words by which it is found too; they are no part of what it says.
     """
 
@@ -437,15 +438,16 @@ class MemoryEntry(Frozen):
     session_id: str | None = Field(default=None, exclude=True)
     origin: Origin | None = Field(default=None, exclude=True)
     authority: Authority | None = Field(default=None, exclude=True)
+    raised: Raised | None = Field(default=None, exclude=True)
     search_notes: tuple[str, ...] = Field(default=(), exclude=True, repr=False)
 
     def with_authority(self, policy: Mapping[Channel, Authority]) -> "MemoryEntry":
-        """Return the entry with the authority that a policy gives its channels."""
-        return self.model_copy(update={"authority": authority(self.origin, policy)})
+        """Return the entry with the authority that a policy gives its channels, or an approval gave it."""
+        return self.model_copy(update={"authority": authority(self.origin, policy, self.raised)})
 
     def is_shown(self, policy: Mapping[Channel, Authority]) -> bool:
         """Return whether this reader is shown it, where it is named: what is in quarantine to people alone."""
-        return authority(self.origin, policy).reaches(least_shown(Authority.QUARANTINED))
+        return authority(self.origin, policy, self.raised).reaches(least_shown(Authority.QUARANTINED))
 
     def known_at(self, at: datetime | None) -> "MemoryEntry":
         """Return the entry as it was at a time: not yet replaced or stated again. As it is for None."""
@@ -512,7 +514,7 @@ class MemoryQuery(Frozen):
         attributes: values that attributes must have, each by its path, as in ``origin.channel``; in a list, one of it.
         min_authority: the least authority of a memory that is returned; ``reference`` where nothing is said, so that
             what is in quarantine is returned to a person alone who asks for it.
-        hidden_channels: what came through any of these is left out, too.
+        hidden_channels: what came through any of these is left out, too, unless it is raised to ``min_authority``.
         limit: the most that is returned, 1 to 1000; fewer are where fewer earn their place.
     """
 
@@ -536,8 +538,9 @@ class MemoryQuery(Frozen):
 
     def under(self, policy: Mapping[Channel, Authority]) -> "MemoryQuery":
         """Return the query with the channels hidden whose authority is too small by a policy."""
-        hidden = self.hidden_channels | channels_below(least_shown(self.min_authority or Authority.REFERENCE), policy)
-        return self.model_copy(update={"hidden_channels": hidden}) if hidden else self
+        least = least_shown(self.min_authority or Authority.REFERENCE)
+        hidden = self.hidden_channels | channels_below(least, policy)
+        return self.model_copy(update={"hidden_channels": hidden, "min_authority": least}) if hidden else self
 
     @model_validator(mode="after")
     def _ordered_range(self) -> Self:

@@ -4,6 +4,7 @@ The platform stamps the origin at the write, and nothing changes it. Authority f
 its channels. So what is made of several memories never has more than the least of them, whatever rewrote it.
 """
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -172,10 +173,40 @@ UNKNOWN = Origin(channels=(Channel.UNKNOWN,))
 UNREADABLE = Origin(channels=(Channel.UNKNOWN, Channel.IMPORT))
 
 
-def authority(origin: Origin | None, policy: Mapping[Channel, Authority]) -> Authority:
-    """Return the least authority of an origin's channels; that of ``unknown`` where there is no origin."""
+class Raised(Frozen):
+    """A person's decision that one memory has more authority than its channels give it; nothing made of it has.
+
+    The ledger alone knows it (``memcore.ledger.access.raised``): what a caller, an export or a store says of it counts
+    for nothing, and once it is undone, no copy of the memory has it.
+
+    Attributes:
+        to: the authority that the memory has at least.
+        approval_id: the approval that says so.
+        digest: that of the text which the person was shown; another text is not raised.
+    """
+
+    to: Authority
+    approval_id: NotBlankStr
+    digest: NotBlankStr
+
+    def is_for(self, text: str) -> bool:
+        """Return whether this is the text that the person was shown."""
+        return self.digest == digest_of(text)
+
+
+def digest_of(text: str) -> str:
+    """Return what tells a text from every other."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def authority(origin: Origin | None, policy: Mapping[Channel, Authority], raised: Raised | None = None) -> Authority:
+    """Return the least authority of an origin's channels, or that to which a person has raised it.
+
+    Without an origin it is that of ``unknown``.
+    """
     channels = (UNKNOWN if origin is None else origin).channels
-    return min((policy[channel] for channel in channels), key=lambda each: each.rank)
+    least = min((policy[channel] for channel in channels), key=lambda each: each.rank)
+    return least if raised is None or least.reaches(raised.to) else raised.to
 
 
 def came_through(origin: Origin | None, channels: Collection[Channel]) -> bool:
@@ -183,10 +214,15 @@ def came_through(origin: Origin | None, channels: Collection[Channel]) -> bool:
     return not frozenset(channels).isdisjoint((UNKNOWN if origin is None else origin).channels)
 
 
-def may_replace(new: Origin | None, old: Origin | None, policy: Mapping[Channel, Authority]) -> bool:
-    """Return whether one memory may take another's place: somebody else's words never take that of more authority."""
+def may_replace(
+    new: Origin | None, old: Origin | None, policy: Mapping[Channel, Authority], *, raised: Raised | None = None
+) -> bool:
+    """Return whether one memory may take another's place: somebody else's words never take that of more authority.
+
+    ``raised`` is what raises the old one; that the new one is raised lets it take no place.
+    """
     trusted = authority(new, policy)
-    return trusted.reaches(Authority.INFORM) or trusted.reaches(authority(old, policy))
+    return trusted.reaches(Authority.INFORM) or trusted.reaches(authority(old, policy, raised))
 
 
 def channels_below(least: Authority, policy: Mapping[Channel, Authority]) -> frozenset[Channel]:
@@ -201,16 +237,27 @@ class Writer(Frozen):
         principal: the id of its key; None for a process of the installation itself.
         limit: the highest channel that it may claim.
         usual: the channel of what claims none.
+        least: the least authority of what it is shown, whatever it asks for; None for the usual.
     """
 
     principal: NotBlankStr | None = None
     limit: Channel = Channel.PERSON
     usual: Channel = Channel.AGENT
+    least: Authority | None = None
 
     @property
     def is_person(self) -> bool:
         """Whether a person reads: an operator in a process of the installation, or whose key may speak for one."""
-        return (self.usual if self.principal is None else self.limit) in {Channel.PERSON, Channel.OPERATOR}
+        return self._speaks_for in {Channel.PERSON, Channel.OPERATOR}
+
+    @property
+    def _speaks_for(self) -> Channel:
+        return self.usual if self.principal is None else self.limit
+
+    def require_person(self) -> None:
+        """Raise MemoryChannelError unless a person decides here, as ``is_person`` says."""
+        if not self.is_person:
+            raise MemoryChannelError(Channel.PERSON.value, limit=self._speaks_for.value, field="decision")
 
     def may_claim(self, channel: Channel) -> bool:
         """Return whether it may say that something came by a channel."""
@@ -298,5 +345,6 @@ def showing_least(least: Authority | None) -> Iterator[None]:
 
 def least_shown(asked: Authority = Authority.REFERENCE) -> Authority:
     """Return the least authority that is shown here; what is in quarantine to a person alone who asks for it."""
-    least = Authority.QUARANTINED if current_writer().is_person else Authority.REFERENCE
-    return max(asked, least, _LEAST.get(least), key=lambda each: each.rank)
+    reader = current_writer()
+    least = Authority.QUARANTINED if reader.is_person else Authority.REFERENCE
+    return max(asked, least, reader.least or least, _LEAST.get(least), key=lambda each: each.rank)

@@ -360,7 +360,7 @@ class MemoryPipeline:
         found: list[ScoredMemory] = []
         least = least_shown()
         for each in memories:
-            known = authority(each.entry.origin, self._authorities)
+            known = authority(each.entry.origin, self._authorities, each.entry.raised)
             if known.reaches(least):
                 found.append(each if each.authority is known else each.model_copy(update={"authority": known}))
         return tuple(found)

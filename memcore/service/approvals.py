@@ -6,12 +6,15 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from memcore import ids
-from memcore.approvals import diff_of, shared_proposal, superseded_by_id, visible
-from memcore.errors import MemoryNotFoundError
+from memcore.approvals import MEMORY_RAISE, diff_of, raise_proposal, shared_proposal, superseded_by_id, visible
+from memcore.errors import MemoryConflictError, MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
-from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision
+from memcore.maintenance.provenance import trace_memory
+from memcore.memories import Memories
+from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision, RaisedTo, Raising
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, Key, MemoryStoreRequest
+from memcore.models.origin import OPERATOR, Authority, digest_of, least_shown, writing_as
 from memcore.service.operation import operation
 from memcore.service.resources import CompanyPart
 from memcore.skills.publication import SkillApprovals
@@ -22,6 +25,9 @@ MAX_PAGE = 100
 ApprovalId = Annotated[Key, Field(description="An approval's id, from the list.")]
 
 _ONE = "/approvals/{approval_id}"
+
+#: Who proposes where no name is given.
+ANYBODY = "somebody"
 
 #: What a list may show of the texts of a proposal that names none.
 DEFAULT_TITLE = "A text for all agents"
@@ -97,6 +103,43 @@ class ApprovalOperations(CompanyPart):
         proposal = shared_proposal(request, title=title or DEFAULT_TITLE, proposed_by=by, risk=risk, supersedes=old)
         return await self._decisions().propose(ids.new_id(), proposal)
 
+    @operation("POST /agents/{agent_id}/memories/{memory_id}/raise", Verb.WRITE, status=201, shows=ApprovalInfo)
+    async def propose_raise(
+        self, agent_id: str, memory_id: str, *, to: RaisedTo = Authority.INFORM, by: str | None = None
+    ) -> Approval:
+        """Propose to raise a memory above what its channels give it; it is raised once a person approves it.
+
+        The proposal shows the text, and the texts that it was made of. Nothing made of the memory is raised, and
+        neither is its next version.
+
+        Raises MemoryNotFoundError, MemoryInputError.
+        """
+        resources = self._resources
+        backend, policy = await resources.backend(), resources.policy
+        kept = Memories(backend, self._ledger, company=self._company, policy=policy, clock=resources.clock)
+        entry = await kept.get(agent_id, memory_id)
+        if entry is None:
+            raise MemoryNotFoundError("memory_id: names no memory of this agent")
+        # People read it, whoever asks.
+        with writing_as(OPERATOR):
+            history = await trace_memory(
+                entry.id,
+                backend=backend,
+                ledger=self._ledger,
+                company=self._company,
+                journal_days=policy.memory.consolidation.journal_days,
+                agent_id=agent_id,
+                with_text=True,
+            )
+        proposal = raise_proposal(
+            entry,
+            to,
+            by=by or ANYBODY,
+            policy=policy.memory.origins.authority,
+            made_of={each.memory_id: each.text for each in history.sources()},
+        )
+        return await self._decisions().propose(ids.new_id(), proposal)
+
     @operation("GET /approvals", Verb.READ, shows=ApprovalInfo, under="approvals", tool="list_approvals")
     async def list(
         self,
@@ -110,9 +153,9 @@ class ApprovalOperations(CompanyPart):
         return await self._ask(self._ledger.approvals.page, state=state, limit=min(limit, MAX_PAGE))
 
     async def get(self, approval_id: str) -> Approval:
-        """Return an approval. Raises MemoryNotFoundError."""
+        """Return an approval. Raises MemoryNotFoundError, also where its memory is not shown to this reader."""
         approval = await self._ask(self._ledger.approvals.get, approval_id)
-        if approval is None:
+        if approval is None or not await self._is_shown(approval):
             raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
         return approval
 
@@ -129,9 +172,18 @@ class ApprovalOperations(CompanyPart):
         """Approve a proposal, which a person must have read, and carry it out; refused when somebody decided before.
 
         Raises ApprovalClosedError; MemoryNotFoundError, MemoryInputError, SkillLimitError,
-        MemoryCapabilityError.
+        MemoryCapabilityError; of a memory to raise MemoryChannelError unless a person decides, and MemoryConflictError
+        where it does not say any more what the proposal shows.
         """
+        found = await self.get(approval_id)
+        if found.proposal.action == MEMORY_RAISE and found.state is ApprovalState.PENDING:
+            await self._require_as_shown(Raising.of(found.proposal))
         return await (await self._effective()).approve(approval_id, decision)
+
+    async def _require_as_shown(self, wanted: Raising) -> None:
+        stored = await (await self._resources.backend()).get_many(wanted.agent_id, [wanted.memory_id])
+        if not any(digest_of(each.entry.content) == wanted.digest for each in stored):
+            raise MemoryConflictError("memory_id: the memory is gone, or was changed; reject this, and propose it anew")
 
     @operation(f"POST {_ONE}/reject", Verb.APPROVE, shows=ApprovalInfo, tool="reject_proposal")
     async def reject(self, approval_id: ApprovalId, decision: Decision) -> Approval:
@@ -148,6 +200,15 @@ class ApprovalOperations(CompanyPart):
         Raises ApprovalClosedError, MemoryNotFoundError, MemoryCapabilityError.
         """
         return await (await self._effective()).undo(approval_id, decision)
+
+    async def _is_shown(self, approval: Approval) -> bool:
+        if approval.proposal.action != MEMORY_RAISE:
+            return True
+        raising, hidden = Raising.of(approval.proposal), await self._resources.hidden()
+        agent_id, has = raising.agent_id, str(approval.proposal.figures["authority"])
+        if hidden.hides(agent_id, raising.namespace) or raising.memory_id in hidden.distrusted.get(agent_id, ()):
+            return False
+        return Authority(has).reaches(least_shown(Authority.QUARANTINED))
 
     def _decisions(self) -> SkillApprovals:
         resources = self._resources

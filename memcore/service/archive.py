@@ -113,5 +113,5 @@ class ArchiveOperations(CompanyPart):
         return receipt
 
     def _is_shown(self, archived: Archived, hidden: Hidden) -> bool:
-        entry = archived.record.entry
+        entry = hidden.with_raised(archived.record.entry)
         return not hidden.hides_memory(entry) and entry.is_shown(self._resources.policy.memory.origins.authority)

@@ -18,6 +18,7 @@ from memcore.models.conversation import (
     ProfileRule,
     SessionFeedbackRecord,
 )
+from memcore.models.origin import Authority, Origin, authority, least_shown
 from memcore.service.resources import CompanyPart
 
 #: What a person can bring back.
@@ -138,6 +139,7 @@ class ConversationOperations(CompanyPart):
             for each in found
             if not hidden.hides(agent_id, each.owner.subject)
             and not any(hidden.distrusts_origin(agent_id, fact.origin) for fact in (each.older, each.newer))
+            and all(self._is_shown(fact.origin) for fact in (each.older, each.newer))
         )[:limit]
 
     async def supersede(
@@ -195,9 +197,17 @@ class ConversationOperations(CompanyPart):
         )
 
     async def _trusted(self, owner: Owner, kept: "list[_Kept]") -> "tuple[_Kept, ...]":
-        """Leave out what came of a distrusted source."""
+        """Leave out what came of a distrusted source, and what has less authority than this reader is shown."""
         hidden = await self._resources.hidden()
-        return tuple(each for each in kept if not hidden.distrusts_origin(owner.agent_id, each.origin))
+        return tuple(
+            each
+            for each in kept
+            if not hidden.distrusts_origin(owner.agent_id, each.origin) and self._is_shown(each.origin)
+        )
+
+    def _is_shown(self, origin: Origin | None) -> bool:
+        policy = self._resources.policy.memory.origins.authority
+        return authority(origin, policy).reaches(least_shown(Authority.QUARANTINED))
 
     async def _is_hidden(self, agent_id: str, subject: str) -> bool:
         """Return whether a person, or the agent as a whole, is being erased."""

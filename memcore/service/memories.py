@@ -248,6 +248,7 @@ class MemoryOperations(CompanyPart):
             journal_days=self._resources.policy.memory.consolidation.journal_days,
             agent_id=agent_id,
             with_text=with_text,
+            authorities=self._authorities,
         )
 
     async def publish(self, agent_id: str, request: MemoryStoreRequest) -> str:

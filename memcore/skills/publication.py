@@ -18,6 +18,7 @@ from memcore.approvals import (
     ApprovalService,
     AuditNotes,
     EffectRegistry,
+    MemoryRaising,
     PublicationLog,
     SharedLogProvider,
     SharedPublication,
@@ -262,7 +263,8 @@ class SkillApprovals(ApprovalService):
     ) -> Self:
         """Build the service of these settings and this policy; without a backend nothing can be approved."""
         store = sharing_of(backend)
-        effects = () if store is None else _publications(settings, policy, ledger, store, clock=clock)
+        published = () if store is None else _publications(settings, policy, ledger, store, clock=clock)
+        effects = (*published, MemoryRaising(ledger.raised, company=settings.company))
         webhook = settings.approvals_webhook
         return cls(
             ledger.approvals,

@@ -34,7 +34,7 @@ from memcore.models.memory import (
     TimeZone,
 )
 from memcore.models.memory_changes import MemoryVersion
-from memcore.models.origin import Authority, Channel, Origin
+from memcore.models.origin import Authority, Channel, Origin, Raised
 
 #: A name or an id of the caller's.
 Name = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS)]
@@ -141,6 +141,7 @@ class MemoryView(MemoryEntry):
     session_id: str | None = None
     origin: Origin | None = None
     authority: Authority | None = None
+    raised: Raised | None = None
 
     @classmethod
     def of(cls, entry: MemoryEntry) -> "MemoryView":

@@ -82,7 +82,8 @@ TESTS = {
         "tests/unit/models/test_origins.py", "tests/unit/conversation/test_origins.py",
         "tests/unit/retrieval/test_authorities.py", "tests/contract/backends/test_origins.py",
         "tests/integration/http/test_origins.py", "tests/integration/cli/test_transfer.py",
-        "tests/integration/maintenance/test_origins.py",
+        "tests/integration/maintenance/test_origins.py", f"{LEDGER}/test_raised.py",
+        "tests/integration/erasure/test_person_memories.py", "tests/integration/erasure/test_distrusted.py",
     ),
     "memory tests": ("tests/unit/memory_tests", "tests/integration/cli/test_memory_tests.py"),
     "model servers": (

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from measure.mutated_origins import ORIGINS
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
@@ -26,29 +28,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ('if "agent_id" in defaults and "agent_id" not in in_path:', "if False:"),
         ("given |= {each: _SAID[each](caller, body) for each in offered.said}", "pass"),
     ),
-    *_of(
-        "origins",
-        ("if known.reaches(least):", "if known is not Authority.QUARANTINED:"),
-        ("return max(asked, least, _LEAST.get(least), key=lambda each: each.rank)", "return asked"),
-        ("return authority(self.origin, policy).reaches(least_shown(Authority.QUARANTINED))", "return True"),
-        ("if not self.may_claim(channel):", "if False:"),
-        ("return Origin(channels=(*origin.channels, Channel.SUSPECT), principals=origin.principals)", "return origin"),
-        ("record.stamped(writer)", "pass"),
-        ("return Origin(channels=given.channels, principals=(*given.principals, self.principal))", "return given"),
-        (
-            "return None if self.principal is None and self.limit is Channel.PERSON else self.origin(self.limit)",
-            "return None",
-        ),
-        (
-            '"origin": Origin.of(each.origin for each in promoted.candidates),',
-            '"origin": promoted.candidates[0].origin,',
-        ),
-        ("same = _rivals(each, alike, authorities)", "same = alike"),
-    ),
+    *_of("origins", *ORIGINS),
     *_of(
         "distrust",
-        ("if self.hidden.distrusts_memory(record.entry):", "if False:"),
-        ("if part.replace is not None and not distrusted.isdisjoint(part.ids):", "if False:"),
+        ("if self.hidden.keeps_unmerged(record.entry):", "if False:"),
+        ("if part.replace is not None and not unmerged.isdisjoint(part.ids):", "if False:"),
         ("if opened.hidden is None or shows_all():", "if True:"),
         ("and self.source in {None, entry.metadata.source}", ""),
         ("and self.session_id in {None, entry.session_id}", ""),

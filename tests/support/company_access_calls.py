@@ -7,8 +7,11 @@ from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ids import new_id
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
+from memcore.models.approval import ApprovalState, Decision
 from memcore.models.distrust import DistrustRule
+from memcore.models.origin import Authority, Raised
 from support.ledger_records import COMPANY, StoppedClock
+from support.proposals import proposal
 
 Call = Callable[[Ledger, StoppedClock, str], object]
 
@@ -35,6 +38,15 @@ def _distrust(ledger: Ledger) -> str:
     return found[0].distrust_id if found else ledger.distrusts.add(COMPANY, _RULE, _WORD).distrust_id
 
 
+def _raised(ledger: Ledger, company: str) -> object:
+    """Raise a memory by an approval that the first company has."""
+    if ledger.approvals.get(COMPANY, _APPROVAL) is None:
+        ledger.approvals.file(COMPANY, _APPROVAL, proposal(), lasts=timedelta(days=14))
+        ledger.approvals.decide(COMPANY, _APPROVAL, ApprovalState.APPROVED, Decision(by="ada"))
+    found = Raised(to=Authority.INFORM, approval_id=_APPROVAL, digest="d")
+    return ledger.raised.add(company, found, agent_id="ada", memory_id="m")
+
+
 def _known(call: Callable[[], object]) -> object:
     try:
         return call()
@@ -42,17 +54,20 @@ def _known(call: Callable[[], object]) -> object:
         return str(refused)
 
 
+_APPROVAL = "of a memory"
 _RULE = DistrustRule(source="crawler")
 _WORD = Confirmation(actor="grace", confirm=True, reason="no")
 
 #: What a company has before another calls.
-BEGUN = ("distrusts.add", "distrusts.reach")
+BEGUN = ("distrusts.add", "distrusts.reach", "raised.add")
 
 WRITES: dict[str, Call] = {
     "distrusts.add": lambda ledger, _, c: ledger.distrusts.add(c, _RULE, _WORD),
     "distrusts.reach": lambda ledger, _, c: ledger.distrusts.reach(c, _distrust(ledger), "ada", [f"memory of {c}"]),
     "distrusts.complete": lambda ledger, _, c: _known(lambda: ledger.distrusts.complete(c, _distrust(ledger))),
     "distrusts.lift": lambda ledger, _, c: _known(lambda: ledger.distrusts.lift(c, _distrust(ledger), _WORD)),
+    "raised.add": lambda ledger, _, c: _raised(ledger, c),
+    "raised.remove": lambda ledger, _, c: ledger.raised.remove(c, _APPROVAL),
     "api_keys.create": lambda ledger, _, c: ledger.api_keys.create(c, name=new_id(), verbs=["read"]),
     "api_keys.revoke": _revoked,
     "idempotency.claim": lambda ledger, _, c: _claimed(ledger, c, f"request of {c}"),

@@ -35,6 +35,7 @@ class HttpApi:
         agents: list[str] | None = None,
         verbs: tuple[Verb, ...] = ALL,
         channel: str | None = None,
+        min_authority: str | None = None,
     ) -> str:
         """Make a key, and return its token."""
         keys = self.context.ledger.api_keys
@@ -44,6 +45,7 @@ class HttpApi:
             verbs=verbs,
             agents=agents,
             channel=channel,
+            min_authority=min_authority,
         ).token
 
     def client(self, token: str | None = None) -> httpx.AsyncClient:

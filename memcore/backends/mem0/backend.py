@@ -172,7 +172,8 @@ class Mem0Backend(RecordBackend):
         self, operation: str, read: Callable[..., tuple[MemoryEntry, ...]], agent_id: str, query: MemoryQuery
     ) -> tuple[MemoryEntry, ...]:
         serving, standing = self._serving(), await self._standing(agent_id, query)
-        scope = SearchScope.of_agent(agent_id, query, standing=standing, apart=await self._apart(agent_id))
+        apart, raised = await self._apart(agent_id), await self._raised(agent_id, query)
+        scope = SearchScope.of_agent(agent_id, query, standing=standing, apart=apart, raised=raised)
         found = await serving.read(operation, read, scope, query, now=query.as_of or self._clock())
         return await self._current(agent_id, found, query.as_of)
 
@@ -193,8 +194,11 @@ class Mem0Backend(RecordBackend):
     ) -> RankedLists:
         opened, others = self._connected(), None
         standing, apart = await self._standing(agent_id, query), await self._apart(agent_id)
-        own = SearchScope.of_agent(agent_id, query, beside_archived=include_archived, standing=standing, apart=apart)
-        archive = SearchScope.of_archived(agent_id, query, apart=apart) if include_archived else None
+        raised = await self._raised(agent_id, query)
+        own = SearchScope.of_agent(
+            agent_id, query, beside_archived=include_archived, standing=standing, apart=apart, raised=raised
+        )
+        archive = SearchScope.of_archived(agent_id, query, apart=apart, raised=raised) if include_archived else None
         if query.text is not None and include_shared and self.supports_shared_access and opened.shared is not None:
             others = await opened.shared.search_scope(
                 query, exclude_agent=(agent_id, *exclude_agents), view=await self._in_shared()
@@ -213,6 +217,11 @@ class Mem0Backend(RecordBackend):
     async def _apart(self, agent_id: str) -> Sequence[Condition]:
         """Return the conditions of an agent's memories that no search finds, and no list shows."""
         del agent_id
+        return ()
+
+    async def _raised(self, agent_id: str, query: MemoryQuery) -> Collection[str]:
+        """Return the ids of an agent's memories that a query finds, whatever channels it hides."""
+        del agent_id, query
         return ()
 
     async def _in_shared(self) -> SharedView:

@@ -213,9 +213,12 @@ def _held(query: MemoryQuery, standing: Collection[str] = ()) -> tuple[Condition
     )
 
 
-def _hidden(query: MemoryQuery) -> list[Condition]:
-    """Return the conditions of what came through the channels that a query hides."""
-    return _through(query.hidden_channels)
+def _hidden(query: MemoryQuery, raised: Collection[str] = ()) -> list[Condition]:
+    """Return the conditions of what came through the channels that a query hides, but for what is raised."""
+    through = _through(query.hidden_channels)
+    if not through or not raised:
+        return through
+    return [Filter(should=through, must_not=[with_ids(memory_ids(raised)), *of_copies(originals=raised)])]
 
 
 def _through(channels: Collection[Channel]) -> list[Condition]:
@@ -343,19 +346,22 @@ class SearchScope:
         beside_archived: bool = False,
         standing: Collection[str] = (),
         apart: Sequence[Condition] = (),
+        raised: Collection[str] = (),
     ) -> Self:
         """Return the scope of one agent's own memories, to be ranked alone or with its archived ones.
 
-        Without those that meet any of the conditions ``apart``.
+        Without those that meet any of the conditions ``apart``; what is ``raised`` hides no channel.
         """
         everything = of_owners([agent_id]) if beside_archived else owned(agent_id)
-        asked = owned(agent_id, *_asked(query), but_not=(*_held(query, standing), *_hidden(query), *apart))
+        asked = owned(agent_id, *_asked(query), but_not=(*_held(query, standing), *_hidden(query, raised), *apart))
         return cls(owner=agent_id, everything=everything, asked=asked)
 
     @classmethod
-    def of_archived(cls, agent_id: str, query: MemoryQuery, *, apart: Sequence[Condition] = ()) -> Self:
-        """Return the scope of the copies of an agent's archived memories; ``apart`` as of an agent's own."""
-        asked = archived(agent_id, *_asked(query), but_not=(*_held(query), *_hidden(query), *apart))
+    def of_archived(
+        cls, agent_id: str, query: MemoryQuery, *, apart: Sequence[Condition] = (), raised: Collection[str] = ()
+    ) -> Self:
+        """Return the scope of the copies of an agent's archived memories; the rest as of an agent's own."""
+        asked = archived(agent_id, *_asked(query), but_not=(*_held(query), *_hidden(query, raised), *apart))
         return cls(owner=archive_owner(agent_id), everything=of_owners([agent_id]), asked=asked)
 
     @classmethod

@@ -1,4 +1,7 @@
-"""The mem0 backend as readers have it: what is being erased, or is distrusted, is not found or listed."""
+"""The mem0 backend as readers have it: what is being erased, or is distrusted, is not found or listed.
+
+What a person has raised says so, and is found where its channel is not.
+"""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +17,7 @@ from memcore.backends.mem0.filters import SharedView, of_distrusted, of_publishe
 from memcore.backends.protocol import MAX_PAGE
 from memcore.ledger.erasure.hidden import Hidden, shows_all
 from memcore.models.memory import Excluded, MemoryEntry, MemoryQuery
+from memcore.models.origin import came_through
 from memcore.records import ArchivedCopy, Facet, MemoryRecord, Page, Where
 
 #: What the call that is going on has read as hidden, and the backend that it was made on: one call asks once.
@@ -25,11 +29,11 @@ class HidingBackend(Mem0Backend):
 
     async def retrieve(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         async with self._hiding() as hidden:
-            return _shown(hidden, await super().retrieve(agent_id, query))
+            return _found(hidden, await super().retrieve(agent_id, query), query)
 
     async def retrieve_sparse(self, agent_id: str, query: MemoryQuery) -> tuple[MemoryEntry, ...]:
         async with self._hiding() as hidden:
-            return _shown(hidden, await super().retrieve_sparse(agent_id, query))
+            return _found(hidden, await super().retrieve_sparse(agent_id, query), query)
 
     async def retrieve_rankings(
         self,
@@ -50,7 +54,8 @@ class HidingBackend(Mem0Backend):
             )
 
         def shown(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-            return tuple(hit for hit in hits if not hidden.hides_memory(hit.entry))
+            entries = {entry.id: entry for entry in _found(hidden, [hit.entry for hit in hits], query)}
+            return tuple(replace(hit, entry=entries[hit.entry.id]) for hit in hits if hit.entry.id in entries)
 
         return replace(
             found,
@@ -120,6 +125,12 @@ class HidingBackend(Mem0Backend):
         # Left out behind the search, many memories of one source would keep others from the first places.
         return of_distrusted(hidden.rules_of(agent_id), hidden.distrusted.get(agent_id, ()))
 
+    async def _raised(self, agent_id: str, query: MemoryQuery) -> Collection[str]:
+        if not query.hidden_channels or query.min_authority is None:
+            return ()
+        raised = (await self._hidden()).raised.get(agent_id, {})
+        return [memory_id for memory_id, each in raised.items() if each.to.reaches(query.min_authority)]
+
     async def _in_shared(self) -> SharedView:
         hidden = await self._hidden()
         apart = of_published([each.rule for each in hidden.distrusts])
@@ -146,8 +157,19 @@ class HidingBackend(Mem0Backend):
 
 
 def _shown(hidden: Hidden, entries: Sequence[MemoryEntry]) -> tuple[MemoryEntry, ...]:
-    return tuple(entry for entry in entries if not hidden.hides_memory(entry))
+    return tuple(hidden.with_raised(entry) for entry in entries if not hidden.hides_memory(entry))
+
+
+def _found(hidden: Hidden, entries: Sequence[MemoryEntry], query: MemoryQuery) -> tuple[MemoryEntry, ...]:
+    """Return what a search shows: the store finds what is raised by its id, and its text may be another since."""
+    shown, apart = _shown(hidden, entries), query.hidden_channels
+    if not apart or not hidden.raised:
+        return shown
+    return tuple(each for each in shown if each.raised or not came_through(each.origin, apart))
 
 
 def _kept(hidden: Hidden, records: Sequence[MemoryRecord]) -> tuple[MemoryRecord, ...]:
-    return tuple(each for each in records if not hidden.hides_memory(each.entry))
+    shown = [each for each in records if not hidden.hides_memory(each.entry)]
+    if not hidden.raised:
+        return tuple(shown)
+    return tuple(replace(each, entry=hidden.with_raised(each.entry)) for each in shown)

@@ -17,7 +17,7 @@ from memcore.ledger.database import Records, checked_key
 from memcore.ledger.tables import api_keys
 from memcore.models.base import Frozen, NotBlankStr, naming_fields
 from memcore.models.memory import AgentId, BoundedTime, Key
-from memcore.models.origin import Channel, Writer
+from memcore.models.origin import Authority, Channel, Writer
 
 #: What a token begins with, so that scanners for leaked secrets find it.
 PREFIX = "mt"
@@ -37,6 +37,7 @@ MAX_AGENTS = 256
 
 _NAME: TypeAdapter[str] = TypeAdapter(Key)
 _CHANNEL: TypeAdapter[Channel] = TypeAdapter(Channel)
+_AUTHORITY: TypeAdapter[Authority] = TypeAdapter(Authority)
 _AGENTS: TypeAdapter[frozenset[str]] = TypeAdapter(Annotated[frozenset[AgentId], Field(max_length=MAX_AGENTS)])
 
 
@@ -63,6 +64,7 @@ class ApiKey(Frozen):
         agents: the agents that it is for; None for all of its company.
         channel: the highest channel that it may claim for what it stores; None where nobody said: ``operator`` with
             the verb ``admin``, else ``agent``.
+        min_authority: the least authority of what it is shown, whatever it asks for; None for the usual.
     """
 
     key_id: NotBlankStr
@@ -74,12 +76,13 @@ class ApiKey(Frozen):
     revoked_at: BoundedTime | None = None
     last_used_at: BoundedTime | None = None
     channel: Channel | None = None
+    min_authority: Authority | None = None
 
     @property
     def writer(self) -> Writer:
         """Who writes with it."""
         usual = Channel.OPERATOR if Verb.ADMIN in self.verbs else Channel.AGENT
-        return Writer(principal=self.key_id, limit=self.channel or usual)
+        return Writer(principal=self.key_id, limit=self.channel or usual, least=self.min_authority)
 
     @field_serializer("agents", "verbs")
     def _sorted(self, names: frozenset[str] | None) -> list[str] | None:
@@ -107,6 +110,7 @@ class ApiKeys(Records[ApiKey]):
         verbs: Collection[Verb | str],
         agents: Collection[str] | None = None,
         channel: Channel | str | None = None,
+        min_authority: Authority | str | None = None,
     ) -> NewApiKey:
         """Make a key of a company, and return it with its token.
 
@@ -120,6 +124,8 @@ class ApiKeys(Records[ApiKey]):
             named = None if agents is None else _AGENTS.validate_python(frozenset(agents))
         with naming_fields(name="channel"):
             claims = None if channel is None else _CHANNEL.validate_python(channel)
+        with naming_fields(name="min_authority"):
+            least = None if min_authority is None else _AUTHORITY.validate_python(min_authority)
         if claims is Channel.UNKNOWN:
             raise MemoryInputError("channel", "must not be unknown: that is what older releases stored")
         if named is not None and not named:
@@ -133,6 +139,7 @@ class ApiKeys(Records[ApiKey]):
             verbs=checked_verbs(verbs),
             created_at=self._clock(),
             channel=claims,
+            min_authority=least,
         )
         row = {**made.model_dump(), "verbs": sorted(made.verbs), "hash": _hash(secret)}
         table = api_keys.c

@@ -237,6 +237,7 @@ LEDGER: Mapping[str, tuple[End, ...] | Elsewhere | Kept] = {
     "model_servers": Kept("one row a model"),
     "distrusts": Kept("decisions of people"),
     "distrusted": Kept("what came of a distrusted source stays hidden"),
+    "raised": Kept("decisions of people"),
     "experiences": (
         End(
             what="experience that a model has looked at; raw experience waits for one",

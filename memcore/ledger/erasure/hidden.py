@@ -1,16 +1,21 @@
-"""What no reader is shown: what is being erased, from the moment that it is asked for, and what is distrusted."""
+"""What no reader is shown: what is being erased, from the moment that it is asked for, and what is distrusted.
+
+And what a person has raised: readers learn of it at once, too.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
+from typing import Any
 
 from pydantic import Field
-from sqlalchemy import select
+from sqlalchemy import null, select
 
 from memcore.clock import Clock
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.access.distrusts import Distrust, Distrusts
+from memcore.ledger.access.raised import raised_of, raised_rows
 from memcore.ledger.database import Database, Repository
 from memcore.ledger.erasure.decisions import ErasureScope
 from memcore.ledger.erasure.shared_rows import Publications, SkillRows
@@ -22,7 +27,10 @@ from memcore.models.base import Frozen
 from memcore.models.distrust import DistrustRule
 from memcore.models.experience import DetailedExperience
 from memcore.models.memory import MemoryEntry, propagated_tag
-from memcore.models.origin import Origin
+from memcore.models.origin import Origin, Raised
+
+#: The columns of what is raised that say by what.
+_RAISED = ("approval_id", "authority", "digest")
 
 _SHOWS_ALL: ContextVar[bool] = ContextVar("memtend_shows_all", default=False)
 
@@ -52,6 +60,7 @@ class Hidden(Frozen):
         returned: the ids under which these were published last.
         distrusts: what is not trusted.
         distrusted: what came of it, by its agent.
+        raised: the memories of each agent that approvals have given more authority, by their ids.
     """
 
     agents: frozenset[str] = frozenset()
@@ -62,6 +71,7 @@ class Hidden(Frozen):
     returned: frozenset[str] = frozenset()
     distrusts: tuple[Distrust, ...] = ()
     distrusted: Mapping[str, frozenset[str]] = Field(default_factory=dict)
+    raised: Mapping[str, Mapping[str, Raised]] = Field(default_factory=dict)
 
     def hides(self, agent_id: str, subject: str) -> bool:
         """Return whether nobody may be shown what an agent has of a person, whose name is that of a namespace."""
@@ -78,6 +88,17 @@ class Hidden(Frozen):
         return entry.id in self.distrusted.get(entry.agent_id, ()) or any(
             each.rule.takes(entry) for each in self.distrusts
         )
+
+    def with_raised(self, entry: MemoryEntry) -> MemoryEntry:
+        """Return a memory with the approval that has raised it, where it is raised and says the same still."""
+        raised = self.raised.get(entry.agent_id, {}).get(entry.id)
+        if raised is None or not raised.is_for(entry.content):
+            return entry
+        return entry.model_copy(update={"raised": raised})
+
+    def keeps_unmerged(self, entry: MemoryEntry) -> bool:
+        """Return whether no merge may take a memory: the distrusted hides the others, the raised would be lowered."""
+        return entry.id in self.raised.get(entry.agent_id, ()) or self.distrusts_memory(entry)
 
     def distrusts_lesson(self, lesson: Lesson) -> bool:
         """Return whether the lesson of a finished task is distrusted, or what it says is."""
@@ -163,13 +184,16 @@ class HiddenOwners(Repository):
 
     def _read(self, company: str) -> Hidden:
         its = (erasures.c.company == work_items.c.company) & (erasures.c.erasure_id == work_items.c.key)
-        query = (
-            select(erasures.c.agent_id, erasures.c.subject)
+        erased = (
+            select(erasures.c.agent_id, erasures.c.subject, *[null().label(name) for name in _RAISED])
             .join(work_items, its)
             .where(ERASE_WORK, work_items.c.company == company)
             .where(OPEN_WORK | (work_items.c.state == WorkState.FAILED.value))
         )
-        rows = [(str(row["agent_id"]), row["subject"]) for row in self._database.rows(query)]
+        # Of both at once: every read of an agent's asks.
+        both = erased.union_all(raised_rows(company)).subquery()
+        found: list[tuple[Any, ...]] = [tuple(row.values()) for row in self._database.rows(select(both))]
+        rows = [(str(row[0]), row[1]) for row in found if row[2] is None]
         agents = frozenset(agent for agent, subject in rows if subject is None)
         people = frozenset((agent, str(subject)) for agent, subject in rows if subject is not None)
         last = self._last.get(company)
@@ -180,7 +204,14 @@ class HiddenOwners(Repository):
             distrusted = last.distrusted
         else:
             distrusted = self._distrusts.all_reached(company, [each.distrust_id for each in distrusts])
-        known = Hidden(agents=agents, people=people, derived=derived, distrusts=distrusts, distrusted=distrusted)
+        known = Hidden(
+            agents=agents,
+            people=people,
+            derived=derived,
+            distrusts=distrusts,
+            distrusted=distrusted,
+            raised=raised_of(row for row in found if row[2] is not None),
+        )
         rules = [each.rule for each in distrusts]
         fallen = fallen_skills(self._skills.versions(company), rules, distrusted) if distrusts else {}
         instead = frozenset(chain(*fallen.values())) - derived

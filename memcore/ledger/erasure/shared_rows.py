@@ -10,6 +10,7 @@ from sqlalchemy import delete, distinct, func, select, update
 
 from memcore import ids
 from memcore.errors import MemoryConnectionError
+from memcore.ledger.access.raised import raised
 from memcore.ledger.database import Database, equals, id_chunks
 from memcore.ledger.erasure.decisions import ErasureScope, ErasureTarget
 from memcore.ledger.learning.patterns import PatternKind
@@ -109,29 +110,33 @@ class LetterRows:
 
 
 class ProposalRows:
-    """What the agent proposed to people, whatever they decided: the audit keeps the decision."""
+    """What the agent proposed to people, and memories that these were to raise: the audit keeps the decision."""
 
     def __init__(self, ledger: Database) -> None:
         self._ledger = ledger
 
-    def find(self, scope: ErasureScope) -> tuple[str, ...]:
-        """Return the ids of its proposals."""
+    def find(self, scope: ErasureScope, memory_ids: Collection[str] = ()) -> tuple[str, ...]:
+        """Return the ids of these proposals; also of those to raise one of these memories."""
         query = select(approvals.c.approval_id, approvals.c.body).where(approvals.c.company == scope.company)
         rows = self._ledger.rows(query)
-        return tuple(row["approval_id"] for row in rows if _proposer(row["body"]) == scope.agent_id)
+        return tuple(row["approval_id"] for row in rows if _is_proposed(row["body"], scope, memory_ids))
 
     def erase(self, company: str, approval_ids: Iterable[str]) -> None:
-        """Delete proposals."""
+        """Delete proposals, and what they have raised."""
         for part in id_chunks(approval_ids):
-            which = (approvals.c.company == company) & approvals.c.approval_id.in_(part)
-            self._ledger.change(delete(approvals).where(which))
+            for table in (raised, approvals):
+                which = (table.c.company == company) & table.c.approval_id.in_(part)
+                self._ledger.change(delete(table).where(which))
 
 
-def _proposer(body: bytes) -> object:
+def _is_proposed(body: bytes, scope: ErasureScope, memory_ids: Collection[str]) -> bool:
     try:
-        return _Object.validate_json(body).get("proposed_by")
+        proposal = _Object.validate_json(body)
     except ValidationError:
-        return None
+        return False
+    is_proposer = scope.subject is None and proposal.get("proposed_by") == scope.agent_id
+    raised = proposal.get("details", {})
+    return is_proposer or is_of(raised, scope) or raised.get("memory_id") in memory_ids
 
 
 class Publications:

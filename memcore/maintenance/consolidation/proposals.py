@@ -86,7 +86,7 @@ async def adopt_groups(store: JournaledStore) -> None:
 async def _adopted(store: JournaledStore, group: ConsolidationGroup) -> bool:
     snapshot = store.snapshot
     kept = await snapshot.backend.get_many(snapshot.agent_id, [group.kept_id]) if group.kept_id else ()
-    if any(snapshot.hidden.distrusts_memory(each.entry) for each in kept):
+    if any(snapshot.hidden.keeps_unmerged(each.entry) for each in kept):
         return False
 
     async def shown(found: tuple[MemoryRecord, ...]) -> MemoryRecord | None:

@@ -3,19 +3,24 @@
 from typing import Annotated
 
 import typer
+from pydantic import TypeAdapter
 
 from memcore.approvals import diff_of
-from memcore.models.approval import ApprovalRisk, ApprovalState, Decision
+from memcore.models.approval import ApprovalRisk, ApprovalState, Decision, RaisedTo
+from memcore.models.base import naming_fields
+from memcore.models.origin import Authority
 from memcore.service.approvals import approval_facts
 from ops.cli.console import draw, plain, show_json
 from ops.cli.memory.memories import CategoryOption, Tags, standard_input, store_request
 from ops.cli.session import Commands, JsonCommand
 
-app = Commands("approvals", "Approvals: propose, list, show, approve, reject, undo.")
+app = Commands("approvals", "Approvals: propose, raise, list, show, approve, reject, undo.")
 
 ApprovalArgument = Annotated[str, typer.Argument(help="The approval's id.")]
 By = Annotated[str, typer.Option("--by", help="Your name; it is kept, and stands in what is published.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Why; it is kept.")]
+
+_RAISED_TO: TypeAdapter[RaisedTo] = TypeAdapter(RaisedTo)
 
 #: How lines of a diff look, by how they begin; the longer beginnings first.
 _STYLES = {"---": "bold", "+++": "bold", "@@": "cyan", "-": "red", "+": "green"}
@@ -42,6 +47,21 @@ def propose(
     approval = command.run(
         lambda service: service.approvals.propose(request, by=by, title=title, risk=risk, supersedes=supersedes or ())
     )
+    command.show_facts(approval_facts(approval))
+
+
+@app.command("raise")
+def propose_raise(
+    command: JsonCommand,
+    memory_id: Annotated[str, typer.Argument(help="The memory's id.")],
+    agent: Annotated[str, typer.Option(help="Whose memory.")],
+    by: Annotated[str, typer.Option("--by", help="Who proposes it.")],
+    to: Annotated[str, typer.Option(help="inform, or instruct.")] = Authority.INFORM.value,
+) -> None:
+    """Propose to raise a memory above what its channels give it; it is raised once a person approves it."""
+    with naming_fields(name="to"):
+        raised: RaisedTo = _RAISED_TO.validate_python(to)
+    approval = command.run(lambda service: service.approvals.propose_raise(agent, memory_id, to=raised, by=by))
     command.show_facts(approval_facts(approval))
 
 

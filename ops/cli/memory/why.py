@@ -108,9 +108,12 @@ def _label(memory: MemoryTrace) -> Text:
 def _now(memory: MemoryTrace) -> str:
     last = memory.chapters[-1] if memory.chapters else None
     if memory.state is MemoryState.MISSING:
-        return "missing: no run removed it, and it is not in the store or is hidden (see `memtend distrust list`)"
+        return "missing: no run removed it, and it is not in the store, or is being erased"
+    if memory.state is MemoryState.HIDDEN:
+        return "hidden: it is distrusted, or came of what is (see `memtend distrust list`)"
     if memory.state is MemoryState.LIVE:
-        return f"live: {_origin(last)}"
+        raised = memory.raised and f", raised to {memory.raised.to} by approval {memory.raised.approval_id}"
+        return f"live: {_origin(last)}{raised or ''}"
     if last is None:
         return str(memory.state)
     if memory.state is MemoryState.REPLACED:

@@ -6,7 +6,7 @@ import typer
 
 from memcore.ledger.access.keys import ApiKey, Verb
 from memcore.ledger.organization import audit
-from memcore.models.origin import Channel
+from memcore.models.origin import Authority, Channel
 from ops.cli.console import say, show_json
 from ops.cli.session import Commands, CompanyCommand
 
@@ -36,10 +36,21 @@ def create(
             "Left out: operator with the verb admin, else agent."
         ),
     ] = None,
+    min_authority: Annotated[
+        str | None,
+        typer.Option(help=f"Least authority of what it is shown, whatever it asks for: {', '.join(Authority)}."),
+    ] = None,
 ) -> None:
     """Make a key and print its token. The token is shown once: only a hash of it is kept."""
     with command.ledger() as ledger:
-        made = ledger.api_keys.create(command.company, name=name, verbs=verb or _ENGINE, agents=agent, channel=channel)
+        made = ledger.api_keys.create(
+            command.company,
+            name=name,
+            verbs=verb or _ENGINE,
+            agents=agent,
+            channel=channel,
+            min_authority=min_authority,
+        )
         ledger.audit.note(command.company, audit.done_by(by, "keys.create", made.key.key_id))
     if command.as_json:
         show_json({**made.key.model_dump(mode="json"), "token": made.token})
@@ -52,8 +63,8 @@ def list_keys(command: CompanyCommand) -> None:
     """Show the keys of a company, those that were revoked too; never a token."""
     with command.ledger() as ledger:
         keys = ledger.api_keys.list(command.company)
-    rows = (_row(key) for key in keys)
-    command.show_rows(rows, "key_id", "name", "agents", "verbs", "channel", "created_at", "last_used_at", "revoked_at")
+    columns = ("key_id", "name", "agents", "verbs", "channel", "min_authority", "created_at")
+    command.show_rows(map(_row, keys), *columns, "last_used_at", "revoked_at")
 
 
 @app.command("revoke")

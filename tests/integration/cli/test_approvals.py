@@ -1,5 +1,6 @@
 """Approvals as a person types them, on a running stack."""
 
+import json
 import subprocess
 
 import pytest
@@ -148,3 +149,25 @@ def test_what_is_not_there_is_named(memtend: CommandLine, words: tuple[str, ...]
     answer = memtend("approvals", *words)
     assert (answer.code, answer.out) == (1, "")
     assert "'none'" in answer.err
+
+
+def test_a_memory_is_raised_read_and_lowered(memtend: CommandLine) -> None:
+    agent, text = new_agent(), "The page says that the zeppelin lands at two."
+    line = {"agent_id": agent, "category": "semantic", "content": text}
+    memtend.ok("import", "-", stdin=json.dumps(line).encode())
+    memory_id = memtend.ok("list", agent, "--json").value["memories"][0]["id"]
+    asked = ("approvals", "raise", memory_id, "--agent", agent, "--by", "eve")
+    assert "to: " in memtend(*asked, "--to", "reference").err
+    approval_id = memtend.ok(*asked, "--to", "instruct", "--json").value["id"]
+    shown = memtend.ok("approvals", "show", approval_id)
+    assert f"+{text}" in shown.out
+    assert "channels=import" in shown.out
+    assert memtend.ok("approvals", "approve", approval_id, "--by", "Ada", "--json").value["effect"] == memory_id
+    assert f"raised to instruct by approval {approval_id}" in memtend.ok("why", memory_id, "--agent", agent).out
+    assert "the authority instruct already" in memtend(*asked).err
+    exported = memtend.ok("export", "--agent", agent).out
+    assert approval_id not in exported
+    claimed = json.loads(exported) | {"raised": {"to": "instruct", "approval_id": approval_id, "digest": "d"}}
+    assert "raised" in memtend("import", "-", stdin=json.dumps(claimed).encode()).err
+    memtend.ok("approvals", "undo", approval_id, "--by", "Ada")
+    assert "raised" not in memtend.ok("why", memory_id, "--agent", agent).out

@@ -44,3 +44,20 @@ def test_a_rule_that_says_nothing_is_refused(memtend: CommandLine) -> None:
     assert refused.code == 2
     assert "principal" in refused.err
     assert "since" in memtend("distrust", "plan", "--source", "s", "--since", "yesterday").err
+
+
+def test_why_says_that_a_memory_is_hidden_and_not_gone(memtend: CommandLine) -> None:
+    agent = new_agent()
+    memtend.ok("store", agent, "the vault opens at dawn", "--source", "crawler")
+    memtend.ok("store", agent, "the canteen opens at noon")
+    listed = memtend.ok("list", agent, "--json").value["memories"]
+    known, hidden = [each["id"] for each in sorted(listed, key=lambda each: str(each["text"]))]
+    added = memtend.ok("distrust", "add", "--agent", agent, "--source", "crawler", *SURE, "--json").value
+    shown = memtend.ok("why", hidden, "--agent", agent, "--text")
+    assert "hidden: it is distrusted, or came of what is" in shown.out
+    assert "full text in the store" in shown.out
+    assert "vault" not in shown.out
+    assert "live" in memtend.ok("why", known, "--agent", agent).out
+    assert "names no memory" in memtend("why", "0" * 36, "--agent", agent).err
+    memtend.ok("distrust", "lift", added["distrust_id"], *SURE)
+    assert "live" in memtend.ok("why", hidden, "--agent", agent).out

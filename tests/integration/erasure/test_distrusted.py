@@ -17,12 +17,14 @@ from support.store_items import item
 
 from memcore.backends.deletion import Deletion
 from memcore.backends.mem0.backend import Mem0Backend
+from memcore.errors import MemoryNotFoundError
 from memcore.jobs import StoreItem
+from memcore.maintenance.provenance import MemoryState, TextLocation
 from memcore.models.archival import ArchivalMode
 from memcore.models.conversation import Owner
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest, propagated_tag
 from memcore.models.memory_changes import MemoryPage
-from memcore.models.origin import OWN, Channel, Origin, Writer, writing_as
+from memcore.models.origin import OPERATOR, OWN, Channel, Origin, Writer, writing_as
 from memcore.records import ORIGIN_KEY, MemoryRecord
 
 SCRAPED = Origin(channels=(Channel.TOOL,), principals=("scraper",))
@@ -258,3 +260,20 @@ def _text(answer: Any) -> str:
     if isinstance(answer, MemoryPage):
         return _text(answer.entries)
     return str(answer.model_dump_json()) if isinstance(answer, BaseModel) else repr(answer)
+
+
+async def test_a_person_is_told_that_it_is_hidden_and_others_that_there_is_none(
+    world: ErasureWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = await filled(world)
+    memory_id, known = written[FALSE][0].id, written[TRUE][0].id
+    async with reading(world, monkeypatch) as readers:
+        said = {"channel": "tool", "agent_id": AGENT, "reason": "it lies", "confirm": True}
+        await readers.client.post("/v1/distrusts", json=said)
+        why = (await readers.service()).memories.why
+        with pytest.raises(MemoryNotFoundError):
+            await why(memory_id, agent_id=AGENT)
+        with writing_as(OPERATOR):
+            hidden = (await why(memory_id, agent_id=AGENT, with_text=True)).memory
+            assert (hidden.state, hidden.text_in, hidden.text) == (MemoryState.HIDDEN, TextLocation.STORE, None)
+            assert (await why(known, agent_id=AGENT)).memory.state is MemoryState.LIVE

@@ -23,7 +23,8 @@ def _url(settings: Settings) -> str:
 
 def test_a_key_opens_the_door_of_the_stack_until_it_is_revoked(stack: StackAddress, memtend: CommandLine) -> None:
     url = _url(stack.settings)
-    token = memtend.ok("keys", "create", "engine", "--by", "Ada", "--agent", "oncall").out.strip()
+    made = ("keys", "create", "engine", "--by", "Ada", "--agent", "oncall", "--min-authority", "inform")
+    token = memtend.ok(*made).out.strip()
     again = memtend("keys", "create", "engine", "--by", "Ada")
     assert (again.code, f"name: is that of key {token.split('_')[1]}: revoke it first" in again.err) == (2, True)
     with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=600) as client:
@@ -32,6 +33,7 @@ def test_a_key_opens_the_door_of_the_stack_until_it_is_revoked(stack: StackAddre
 
         (shown,) = [each for each in memtend.ok("keys", "list", "--json").value if each["key_id"] in token]
         assert (shown["agents"], shown["verbs"]) == (["oncall"], ["read", "write"])
+        assert shown["min_authority"] == "inform"
         assert token.split("_")[2] not in memtend.ok("keys", "list", "--json").out
 
         memtend.ok("keys", "revoke", shown["key_id"], "--by", "Ada")
@@ -71,6 +73,7 @@ def test_ready_names_the_worker_that_takes_no_jobs(stack: StackAddress) -> None:
 def test_a_wrong_key_command_makes_nothing(memtend: CommandLine) -> None:
     before = memtend.ok("keys", "list", "--json").value
     assert memtend("keys", "create", "x", "--by", "Ada", "--verb", "everything").code == 2
+    assert "min_authority: " in memtend("keys", "create", "x", "--by", "Ada", "--min-authority", "most").err
     assert memtend("keys", "revoke", "none", "--by", "Ada").code == 1
     assert memtend.ok("keys", "list", "--json").value == before
 

@@ -87,6 +87,32 @@ async def test_what_a_tools_key_adds_is_the_tools_and_is_shown_so(served: Served
     assert [(each["origin"]["channels"], each["authority"]) for each in listed] == [(["tool"], "reference")]
 
 
+@pytest.mark.parametrize(("least", "shown"), [(None, True), ("inform", False)])
+async def test_a_key_is_shown_nothing_below_what_it_was_made_for(
+    served: Served, least: str | None, shown: bool
+) -> None:
+    ada = new_agent()
+    made = [
+        served.ledger.api_keys.create(
+            served.company,
+            name=new_agent("test"),
+            verbs=[Verb.READ, Verb.WRITE],
+            agents=[ada],
+            channel=channel,
+            min_authority=authority,
+        ).token
+        for channel, authority in (("tool", None), ("agent", least))
+    ]
+    tool, reader = [served.session(ada, key) for key in made]
+    added = text_of(await tool.call_tool("add_memory", {"content": TEXT}))
+    memory_id = added.removesuffix(".").split()[-1]
+    for name, given in (
+        ("search_memory", {"query": "boiler", "min_authority": "reference"}),
+        ("recall_memory", {"memory_id": memory_id}),
+    ):
+        assert (TEXT in text_of(await reader.call_tool(name, given))) is shown, name
+
+
 async def test_a_long_memory_is_cut_and_its_fence_closed(served: Served) -> None:
     ada = new_agent()
     session = served.session(ada, served.key(agents=[ada]))

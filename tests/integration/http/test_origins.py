@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,23 @@ import httpx
 import pytest
 from support.execution_traces import trace
 from support.http_api import HttpApi, http_api
-from support.memories import new_agent
+from support.memories import new_agent, record
+from support.proposals import ADA, proposal
 from support.running_stack import StackAddress, wait_until
 
+from memcore.clock import utc_now
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.monitoring.measures import Measure, MeasureName
-from memcore.models.origin import Channel
+from memcore.models.approval import ApprovalState
+from memcore.models.archival import ArchivalMode
+from memcore.models.origin import Authority, Channel, Origin, Raised, digest_of
+from memcore.records import ORIGIN_KEY
 
 FOUND = "The page says that invoices go to the new account."
 KNOWN = "Invoices go to the account of the bank in Bern."
+
+#: What no fact of the organisation says, too.
+LOCKER = "The page says that the keys wait in locker nine."
 
 ENGINE = (Verb.READ, Verb.WRITE)
 
@@ -264,5 +273,198 @@ def test_a_key_writes_no_fact_for_a_person_whom_it_may_not_claim(
             assert answer.status_code == status, answer.text
             facts = (await client.get("/v1/org/facts", params={"limit": 100})).text
         assert (f"Said by {channel}." in facts) is (status == 201)  # a status
+
+    _played(stack, play)
+
+
+async def _decided(client: httpx.AsyncClient, approval: str, verdict: str) -> httpx.Response:
+    said = {"confirm": True, "reason": "I have read it"}
+    return await client.post(f"/v1/approvals/{approval}/{verdict}", json=said)
+
+
+async def _raised(writers: Writers, memory_id: str, to: str = "inform") -> str:
+    """Return an approval that waits for a person."""
+    asked = await writers.engine.post(f"{writers.place}/{memory_id}/raise", json={"to": to})
+    assert asked.status_code == 201, asked.text
+    return str(asked.json()["id"])
+
+
+async def _found(writers: Writers, client: httpx.AsyncClient, text: str, **said: Any) -> set[str]:
+    """Return the doors that show a text."""
+    place, question = f"/v1/agents/{writers.agent}", {"text": text, **said}
+    call = {"name": "search_memory", "arguments": {"query": text, **said}}
+    answers = {
+        "search": await client.post(f"{place}/search", json=question),
+        "newest": await client.post(f"{place}/search", json=said),
+        "context": await client.post(f"{place}/context", json={**question, "token_budget": 900}),
+        "tool": await client.post(f"{place}/tools:call", json=call),
+    }
+    return {door for door, answer in answers.items() if text in answer.text}
+
+
+SEARCHES = {"search", "newest", "context", "tool"}
+
+
+def test_a_person_raises_a_tools_memory_and_lowers_it_again(stack: StackAddress) -> None:
+    async def play(writers: Writers) -> None:
+        found = await writers.stored(writers.tool, LOCKER)
+        before = await writers.memory(found)
+        assert (before["authority"], before["raised"]) == ("reference", None)
+        assert await _found(writers, writers.engine, LOCKER, min_authority="inform") == set()
+        approval = await _raised(writers, found)
+        opened = writers.opened
+        async with opened.client(opened.key()) as operator, opened.client(opened.key(channel="agent")) as agent:
+            shown = (await operator.get(f"/v1/approvals/{approval}")).json()
+            assert (shown["content"], shown["action"], shown["figures"]["channels"]) == (LOCKER, "memory:raise", "tool")
+            refused = await _decided(agent, approval, "approve")
+            assert (refused.status_code, refused.json()["domain_code"]) == (403, "denied"), refused.text
+            assert (await writers.memory(found))["authority"] == "reference"
+
+            assert (await _decided(operator, approval, "approve")).status_code == 200
+            raised = await writers.memory(found)
+            assert (raised["authority"], raised["raised"]["approval_id"]) == ("inform", approval)
+            assert raised["origin"] == before["origin"]
+            assert await _found(writers, writers.engine, LOCKER, min_authority="inform") == SEARCHES
+            assert await _found(writers, writers.engine, LOCKER, min_authority="instruct") == set()
+            body = {"text": LOCKER, "token_budget": 900}
+            prompt = await writers.engine.post(f"/v1/agents/{writers.agent}/context", json=body)
+            assert "for-reference" not in prompt.text
+
+            # A tool replaces it no more, and neither its edit nor a copy is raised.
+            newer = await writers.stored(writers.tool, "The page says something else.", supersedes=[found])
+            assert (await writers.memory(found))["superseded_by"] is None
+            assert (await writers.memory(newer))["authority"] == "reference"
+            again = await writers.engine.patch(f"{writers.place}/{found}", json={"tags": ["seen"]})
+            assert (again.json()["authority"], again.json()["raised"]) == ("reference", None)
+            assert await _found(writers, writers.engine, LOCKER, min_authority="inform") == set()
+            run = (await operator.get(f"{writers.place}/{again.json()['id']}/history")).json()
+            assert LOCKER in str(run)
+
+            assert (await _decided(operator, approval, "undo")).status_code == 200
+            assert (await operator.get(f"/v1/approvals/{approval}")).json()["state"] == "undone"
+
+    _played(stack, play)
+
+
+def test_what_is_lowered_is_as_it_was(stack: StackAddress) -> None:
+    async def play(writers: Writers) -> None:
+        found = await writers.stored(writers.tool, LOCKER)
+        before = await writers.memory(found)
+        approval = await _raised(writers, found, "instruct")
+        async with writers.opened.client(writers.opened.key()) as operator:
+            await _decided(operator, approval, "approve")
+            assert (await writers.memory(found))["authority"] == "instruct"
+            await _decided(operator, approval, "undo")
+            assert await writers.memory(found) == before
+            assert await _found(writers, writers.engine, LOCKER, min_authority="inform") == set()
+
+            # What a distrust hides is hidden, raised or not.
+            approval = await _raised(writers, found)
+            await _decided(operator, approval, "approve")
+            said = {"channel": "tool", "agent_id": writers.agent, "reason": "it lies", "confirm": True}
+            distrust = (await operator.post("/v1/distrusts", json=said)).json()["distrust_id"]
+            assert (await operator.get(f"{writers.place}/{found}")).status_code == 404
+            assert await _found(writers, operator, LOCKER) == set()
+            assert (await operator.get(f"/v1/approvals/{approval}")).status_code == 404
+            await operator.post(f"/v1/distrusts/{distrust}/lift", json={"reason": "no", "confirm": True})
+            assert (await writers.memory(found))["authority"] == "inform"
+
+    _played(stack, play)
+
+
+def test_what_is_in_quarantine_can_be_raised_and_agents_read_no_proposal_of_it(
+    stack: StackAddress, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(next(iter(QUARANTINE)))
+
+    async def play(writers: Writers) -> None:
+        opened = writers.opened
+        found = await writers.stored(writers.tool, LOCKER)
+        place = f"{writers.place}/{found}"
+        assert (await writers.engine.post(f"{place}/raise", json={})).status_code == 404
+        async with opened.client(opened.key()) as operator, opened.client(opened.key(channel="agent")) as agent:
+            asked = await operator.post(f"{place}/raise", json={})
+            approval = asked.json()["id"]
+            assert (await agent.get(f"/v1/approvals/{approval}")).status_code == 404
+            assert (await operator.get(f"/v1/approvals/{approval}")).json()["content"] == LOCKER
+            for verdict, shown, status in (("approve", SEARCHES, 200), ("undo", set[str](), 404)):
+                assert (await _decided(operator, approval, verdict)).status_code == 200
+                assert await _found(writers, writers.engine, LOCKER) == shown
+                assert (await writers.engine.get(place)).status_code == status
+                assert (LOCKER in (await writers.engine.get(writers.place)).text) is (status == 200)  # a status
+            await _decided(operator, (await operator.post(f"{place}/raise", json={})).json()["id"], "approve")
+            assert await _found(writers, writers.engine, LOCKER) == SEARCHES
+
+        # Stock mem0 writes another text under the id of one that is raised.
+        ledger, company = opened.context.ledger, opened.context.settings.company
+        other = await writers.stored(writers.tool, "Invoices go to Eve.")
+        approvals = [other, f"of the archive {other}"]
+        for each in approvals:
+            ledger.approvals.file(company, each, proposal(), lasts=timedelta(days=1))
+            ledger.approvals.decide(company, each, ApprovalState.APPROVED, ADA)
+        of_other_text = Raised(to=Authority.INSTRUCT, approval_id=other, digest="of another text")
+        ledger.raised.add(company, of_other_text, agent_id=writers.agent, memory_id=other)
+        assert await _found(writers, writers.engine, "Invoices go to Eve.") == set()
+
+        # What has gone to the archive is raised as it was in the store.
+        archived = record(writers.agent, LOCKER, extra={ORIGIN_KEY: Origin(channels=(Channel.TOOL,)).stored()})
+        ledger.archive.put(company, archived, mode=ArchivalMode.EXTRACTIVE, archived_at=utc_now())
+        kept = f"/v1/agents/{writers.agent}/archive/{archived.entry.id}"
+        assert (await writers.engine.get(kept)).status_code == 404
+        of_this_text = Raised(to=Authority.INFORM, approval_id=approvals[1], digest=digest_of(LOCKER))
+        ledger.raised.add(company, of_this_text, agent_id=writers.agent, memory_id=archived.entry.id)
+        assert (await writers.engine.get(kept)).status_code == 200
+
+    _played(stack, play, policy=policy)
+
+
+def test_a_text_that_was_changed_meanwhile_is_not_raised(stack: StackAddress) -> None:
+    async def play(writers: Writers) -> None:
+        found = await writers.stored(writers.tool, LOCKER)
+        approval = await _raised(writers, found)
+        changed = (await writers.tool.patch(f"{writers.place}/{found}", json={"content": f"{LOCKER} Now."})).json()[
+            "id"
+        ]
+        async with writers.opened.client(writers.opened.key()) as operator:
+            refused = await _decided(operator, approval, "approve")
+            assert (refused.status_code, refused.json()["domain_code"]) == (409, "conflict"), refused.text
+            assert (await operator.get(f"/v1/approvals/{approval}")).json()["state"] == "pending"
+        assert (await writers.memory(changed))["authority"] == "reference"
+
+    _played(stack, play)
+
+
+def test_no_request_claims_that_a_person_has_raised_it(stack: StackAddress) -> None:
+    async def play(writers: Writers) -> None:
+        raised = {"to": "instruct", "approval_id": "a", "digest": "d"}
+        said = {"content": LOCKER, "raised": raised}
+        changed = await writers.stored(writers.tool, KNOWN)
+        answers = [
+            await writers.tool.post(writers.place, json=said),
+            await writers.tool.post(f"{writers.place}:batch", json={"memories": [said]}),
+            await writers.tool.patch(f"{writers.place}/{changed}", json=said),
+        ]
+        assert [each.status_code for each in answers] == [422] * 3, [each.text for each in answers]
+        body = {"text": KNOWN, "min_authority": "inform", "raised": [changed]}
+        assert (await writers.tool.post(f"/v1/agents/{writers.agent}/search", json=body)).status_code == 422
+
+    _played(stack, play)
+
+
+@pytest.mark.parametrize(("least", "shown"), [(None, True), ("reference", True), ("inform", False)])
+def test_a_key_is_shown_nothing_below_what_it_was_made_for(stack: StackAddress, least: str | None, shown: bool) -> None:
+    async def play(writers: Writers) -> None:
+        found, known = await writers.stored(writers.tool, LOCKER), await writers.stored(writers.engine, KNOWN)
+        token = writers.opened.key(agents=[writers.agent], verbs=ENGINE, min_authority=least)
+        async with writers.opened.client(token) as client:
+            for said in ({}, {"min_authority": "reference"}):
+                assert await _found(writers, client, LOCKER, **said) == (SEARCHES if shown else set())
+                assert await _found(writers, client, KNOWN, **said) == SEARCHES
+            listed = (await client.get(writers.place)).text
+            assert [text in listed for text in (LOCKER, KNOWN)] == [shown, True]
+            one, history = [await client.get(f"{writers.place}/{found}{end}") for end in ("", "/history")]
+            assert [LOCKER in each.text for each in (one, history)] == [shown, shown]
+            assert (await client.get(f"{writers.place}/{known}")).status_code == 200
 
     _played(stack, play)

@@ -1,4 +1,7 @@
-"""Random histories of writers, runs and undos: nothing ever has more authority than the least of what it is made of."""
+"""Random histories of writers, runs and undos: nothing ever has more authority than the least of what it is made of.
+
+But for what a person raises: that has what was decided, as long as it is, and nothing made of it has.
+"""
 
 import asyncio
 import tempfile
@@ -7,21 +10,25 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.fake_summarizer import FakeSummarizer
 from support.ledger_records import copied_urls
 from support.maintenance_fixture import AGENT, COMPANY, FILLER, SHARED_MEMORY, MaintenanceFixture
+from support.proposals import ADA
 from support.thorough import examples
 
+from memcore.approvals import ApprovalService, EffectRegistry, MemoryRaising, raise_proposal
 from memcore.client.envelopes import ImportRecord, build_payload
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig
 from memcore.config.policy import Policy
 from memcore.errors import MemoryChannelError, MemoryInputError
+from memcore.ids import new_id
 from memcore.ingest import Ingestor
 from memcore.memories import Memories
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
-from memcore.models.origin import AUTHORITIES, Channel, Origin, Writer, authority, may_replace, writing_as
+from memcore.models.origin import AUTHORITIES, Authority, Channel, Origin, Writer, authority, may_replace, writing_as
 from memcore.records import MemoryRecord
 
 TEXTS = (
@@ -32,7 +39,7 @@ TEXTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step: a writer puts, imports, edits or supersedes, or a run is due, or one is undone."""
+    """One step: a writer puts, imports, edits or supersedes, a run is due or undone, a person raises or lowers."""
 
     act: str
     channel: Channel = Channel.AGENT
@@ -42,7 +49,9 @@ class Step:
 
 STEPS = st.builds(
     Step,
-    act=st.sampled_from(["put", "put", "import", "supersede", "edit", "supersede", "forget", "run", "run", "undo"]),
+    act=st.sampled_from(
+        [*("put", "put", "import", "supersede", "edit", "supersede", "forget"), "run", "run", "undo", "raise", "lower"]
+    ),
     channel=st.sampled_from([Channel.PERSON, Channel.AGENT, Channel.TOOL, Channel.DOCUMENT]),
     text=st.sampled_from(TEXTS),
     pick=st.integers(0, 99),
@@ -67,6 +76,7 @@ class Model:
     memories: Memories
     made_of: dict[str, frozenset[Channel]] = field(default_factory=dict)
     runs: list[str] = field(default_factory=list)
+    raised: dict[str, tuple[str, Authority]] = field(default_factory=dict)
 
     async def play(self, step: Step) -> None:
         live = sorted((await self.world.live()).items())
@@ -93,11 +103,55 @@ class Model:
                 case "run":
                     self.world.clock.turn(timedelta(days=2))
                     self.runs.append((await self.world.maintenance_run()).run_id)
+                    # Nothing merges it away.
+                    there = {memory_id for memory_id, _ in live}
+                    raised = {memory_id for memory_id, _ in self.raised.values()}
+                    assert (there & raised) <= (await self.world.live()).keys()
+                case "raise" | "lower":
+                    await self.decide(step, None if chosen is None else dict(live)[chosen])
         await self.check()
+
+    async def decide(self, step: Step, chosen: MemoryRecord | None) -> None:
+        """Raise a memory, or lower one."""
+        if step.act == "raise" and chosen is not None:
+            await self.propose(chosen, step)
+        elif step.act == "lower" and self.raised:
+            approval = sorted(self.raised)[step.pick % len(self.raised)]
+            await self.approvals.undo(approval, ADA)
+            del self.raised[approval]
+
+    @property
+    def approvals(self) -> ApprovalService:
+        ledger = self.world.ledger
+        effects = EffectRegistry([MemoryRaising(ledger.raised, company=COMPANY)])
+        return ApprovalService(ledger.approvals, effects, company=COMPANY, lasts=timedelta(days=14))
+
+    async def propose(self, record: MemoryRecord, step: Step) -> None:
+        """Let a person raise a memory; a writer that is none cannot."""
+        to = Authority.INSTRUCT if step.pick % 2 else Authority.INFORM
+        entry = self.world.ledger.hidden.of(COMPANY).with_raised(record.entry)
+        filed = raise_proposal(
+            entry,
+            Authority.INSTRUCT if to is Authority.INSTRUCT else Authority.INFORM,
+            by="a test",
+            policy=AUTHORITIES,
+            made_of={},
+        )
+        approval = await self.approvals.propose(new_id(), filed)
+        if step.channel is not Channel.PERSON:
+            with pytest.raises(MemoryChannelError):
+                await self.approvals.approve(approval.approval_id, ADA)
+            return
+        await self.approvals.approve(approval.approval_id, ADA)
+        self.raised[approval.approval_id] = (record.entry.id, to)
 
     async def put(self, step: Step, *, supersedes: tuple[str, ...] = ()) -> None:
         request = MemoryStoreRequest(category=MemoryCategory.EPISODIC, content=step.text, supersedes=supersedes)
+        before = {memory_id: each.entry.superseded_by for memory_id, each in (await self.world.live()).items()}
         entry = await self.memories.put(AGENT, request)
+        for memory_id, _ in self.raised.values():
+            if memory_id in supersedes and AUTHORITIES[step.channel] is Authority.REFERENCE:
+                assert (await self.world.live())[memory_id].entry.superseded_by == before[memory_id]
         # Repeated by a copy that a run kept, it is that copy.
         self.made_of.setdefault(entry.id, frozenset({step.channel}))
 
@@ -122,7 +176,12 @@ class Model:
         archived = self.world.ledger.archive.search(COMPANY, AGENT, MemoryQuery(limit=1000))
         every = [*live.values(), *(each.record for each in archived), *self.world.all_journaled().values()]
         self.learn(every)
+        hidden = self.world.ledger.hidden.of(COMPANY)
         for record in every:
+            decided = [to.rank for memory_id, to in self.raised.values() if memory_id == record.entry.id]
+            least = min(AUTHORITIES[channel].rank for channel in self.made_of[record.entry.id])
+            entry = hidden.with_raised(record.entry)
+            assert authority(entry.origin, AUTHORITIES, entry.raised).rank == max([least, *decided])
             origin = record.entry.origin
             assert origin is not None
             assert frozenset(origin.channels) == self.made_of[record.entry.id]
@@ -132,6 +191,7 @@ class Model:
         for record in live.values():
             successor = live.get(record.entry.superseded_by or "")
             if successor is not None:
+                # As if neither was raised.
                 assert may_replace(successor.entry.origin, record.entry.origin, AUTHORITIES)
 
     def learn(self, records: Iterable[MemoryRecord]) -> None:
@@ -199,3 +259,25 @@ async def test_an_agents_merges_and_rewordings_of_a_tools_text_stay_the_tools(wo
     assert tainted
     for memory_id in tainted:
         assert Channel.TOOL in model.made_of[memory_id]
+
+
+@pytest.mark.parametrize("strategy", ["dedupe", "simple"])
+async def test_what_a_person_has_raised_is_merged_with_nothing_until_it_is_lowered(
+    world: MaintenanceFixture, strategy: str
+) -> None:
+    world.policy = world.policy.model_copy(update={"min_age_days": 0, "group_threshold": 2, "strategy": strategy})
+    memories = Memories(world.backend, world.ledger, company=COMPANY, policy=Policy(), clock=world.clock)
+    await world.backend.connect()
+    model = Model(world=world, memories=memories)
+    for text in (TEXTS[0], TEXTS[1], f"{TEXTS[0]} {FILLER}", f"{TEXTS[1]} {FILLER}"):
+        await model.play(Step(act="put", channel=Channel.TOOL, text=text))
+    for memory_id in sorted(await world.live()):
+        record = (await world.live())[memory_id]
+        with writing_as(Writer(principal="p", limit=Channel.PERSON)):
+            await model.propose(record, Step(act="raise", channel=Channel.PERSON))
+    await model.play(Step(act="run"))
+    assert len(await world.live()) == len(model.raised) == 4
+    for _ in range(4):
+        await model.play(Step(act="lower"))
+    await model.play(Step(act="run"))
+    assert len(await world.live()) < 4

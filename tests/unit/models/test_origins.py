@@ -13,10 +13,15 @@ from memcore.models.origin import (
     Authority,
     Channel,
     Origin,
+    Raised,
     Writer,
     authority,
     channels_below,
     current_writer,
+    digest_of,
+    least_shown,
+    may_replace,
+    showing_least,
     writing_as,
 )
 
@@ -124,3 +129,34 @@ async def test_tasks_and_threads_of_a_block_write_as_its_writer() -> None:
 
 async def _writer() -> Writer:
     return current_writer()
+
+
+@pytest.mark.parametrize("channel", list(Channel))
+@pytest.mark.parametrize("to", [Authority.INFORM, Authority.INSTRUCT])
+def test_a_raised_memory_has_at_least_what_was_decided_and_nothing_made_of_it_has(
+    channel: Channel, to: Authority
+) -> None:
+    raised = Raised(to=to, approval_id="a", digest=digest_of("It rains."))
+    origin = Origin(channels=(channel,))
+
+    own, found = authority(origin, AUTHORITIES), authority(origin, AUTHORITIES, raised)
+
+    assert found.rank == max(own.rank, to.rank)
+    assert authority(Origin.of([origin, origin]), AUTHORITIES) is own
+    # Nobody's words take its place that have less, and it takes no other's for being raised.
+    for other in (Origin(channels=(each,)) for each in Channel):
+        is_reference = not authority(other, AUTHORITIES).reaches(Authority.INFORM)
+        assert may_replace(other, origin, AUTHORITIES, raised=raised) is not is_reference
+        assert may_replace(origin, other, AUTHORITIES) is (
+            own.reaches(Authority.INFORM) or own.reaches(authority(other, AUTHORITIES))
+        )
+
+
+def test_a_reader_is_shown_nothing_below_its_own_least() -> None:
+    with writing_as(Writer(principal="key", least=Authority.INFORM)):
+        assert least_shown() is least_shown(Authority.QUARANTINED) is Authority.INFORM
+        assert least_shown(Authority.INSTRUCT) is Authority.INSTRUCT
+        with showing_least(Authority.REFERENCE):
+            assert least_shown() is Authority.INFORM
+    with writing_as(Writer(principal="key", limit=Channel.OPERATOR, least=Authority.REFERENCE)):
+        assert least_shown(Authority.QUARANTINED) is Authority.REFERENCE

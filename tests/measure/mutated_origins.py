@@ -1,0 +1,64 @@
+"""The lines of origins, and of what a person raises, that mutants.py breaks."""
+
+ORIGINS = (
+    ("if known.reaches(least):", "if known is not Authority.QUARANTINED:"),
+    (
+        "return max(asked, least, reader.least or least, _LEAST.get(least), key=lambda each: each.rank)",
+        "return asked",
+    ),
+    (
+        "return authority(self.origin, policy, self.raised).reaches(least_shown(Authority.QUARANTINED))",
+        "return True",
+    ),
+    ("if not self.may_claim(channel):", "if False:"),
+    ("return Origin(channels=(*origin.channels, Channel.SUSPECT), principals=origin.principals)", "return origin"),
+    ("record.stamped(writer)", "pass"),
+    ("return Origin(channels=given.channels, principals=(*given.principals, self.principal))", "return given"),
+    (
+        "return None if self.principal is None and self.limit is Channel.PERSON else self.origin(self.limit)",
+        "return None",
+    ),
+    (
+        '"origin": Origin.of(each.origin for each in promoted.candidates),',
+        '"origin": promoted.candidates[0].origin,',
+    ),
+    ("same = _rivals(each, alike, authorities)", "same = alike"),
+    (
+        "return max(asked, least, reader.least or least, _LEAST.get(least), key=lambda each: each.rank)",
+        "return max(asked, least, _LEAST.get(least), key=lambda each: each.rank)",
+    ),
+    (
+        "return least if raised is None or least.reaches(raised.to) else raised.to",
+        "return least if raised is None else raised.to",
+    ),
+    ("return trusted.reaches(Authority.INFORM) or trusted.reaches(authority(old, policy, raised))", "return True"),
+    ("if raised is None or not raised.is_for(entry.content):", "if raised is None:"),
+    (
+        "return entry.id in self.raised.get(entry.agent_id, ()) or self.distrusts_memory(entry)",
+        "return self.distrusts_memory(entry)",
+    ),
+    ("if state != ApprovalState.APPROVED.value:", "if False:"),
+    ("current_writer().require_person()", "pass"),
+    (
+        "return [memory_id for memory_id, each in raised.items() if each.to.reaches(query.min_authority)]",
+        "return [*raised]",
+    ),
+    (
+        "return tuple(each for each in shown if each.raised or not came_through(each.origin, apart))",
+        "return shown",
+    ),
+    ("await self._require_as_shown(Raising.of(found.proposal))", "pass"),
+    ("return Authority(has).reaches(least_shown(Authority.QUARANTINED))", "return True"),
+    (
+        "if hidden.hides(agent_id, raising.namespace) or raising.memory_id in hidden.distrusted.get(agent_id, ()):",
+        "if False:",
+    ),
+    (
+        "elif is_person and not self._hidden.hides(entry.agent_id, entry.namespace):",
+        "elif not self._hidden.hides(entry.agent_id, entry.namespace):",
+    ),
+    (
+        'return is_proposer or is_of(raised, scope) or raised.get("memory_id") in memory_ids',
+        "return is_proposer",
+    ),
+)
