@@ -15,7 +15,21 @@ MEMORY_TESTS = (
     ("raise typer.Exit(EXIT_FAILED if report.failed else EXIT_INPUT)", "raise typer.Exit(EXIT_FAILED)"),
 )  # fmt: skip
 
+EVALUATION = (
+    ("tokens = [part for token in tokens for part in ((token,) if token in exact else _parts(token))]", "pass"),
+    ("return self.reading is _recently", "return False"),
+    ("if self.is_vague:", "if False:"),
+    ('scores["shown_wrongly"] = float(any(entry.standing is not Standing.WEAK for entry in entries))', "pass"),
+    ('scores["stale_first"] = float(first in stale)', 'scores["stale_first"] = 0.0'),
+    ('return "better" if (apart.low > 0.0) is is_more_better else "worse"', 'return "better"'),
+    ("if twice:", "if False:"),
+    ("shutil.rmtree(home, ignore_errors=True)", "pass"),
+    ("storage.pop(name, None)", "pass"),
+    ('"finds": [] if is_unanswerable else marked or sessions,', '"finds": marked or sessions,'),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
     *OTHERS,
     *(Mutant(area="memory tests", line=line, becomes=becomes) for line, becomes in MEMORY_TESTS),
+    *(Mutant(area="evaluation", line=line, becomes=becomes) for line, becomes in EVALUATION),
 )

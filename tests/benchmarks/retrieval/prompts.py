@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -75,16 +75,26 @@ class _InOrderOf:
         return self._found
 
 
+@dataclass(slots=True)
+class _Now:
+    """The clock of store and prompts: what "last week" means to the one, it means to the other."""
+
+    at: datetime = field(default_factory=utc_now)
+
+    def __call__(self) -> datetime:
+        return self.at
+
+
 class _Prompts:
     """The ways to a prompt for the questions of one conversation at a time, and what the prompts held so far."""
 
-    def __init__(self, backend: Mem0Backend, config: MemoryRetrievalConfig) -> None:
+    def __init__(self, backend: Mem0Backend, config: MemoryRetrievalConfig, now: "_Now") -> None:
         async def dense(agent_id: str, query: MemoryQuery) -> list[MemoryEntry]:
             return [hit.entry for hit in (await backend.retrieve_rankings(agent_id, query)).dense]
 
         searches: dict[str, _Search] = {"bm25": backend.retrieve_sparse, "dense": dense, _RETRIEVE: backend.retrieve}
         self._backend, self._config = backend, config
-        self._now, self._last = utc_now(), LastUse()
+        self._now, self._last = now, LastUse()
         self._ways = {name: self._way(search) for name, search in searches.items()}
         self._ways |= {name: self._way(any_evidence=name == _ANY) for name in _ASKED_AFTER}
         self.held = {name: _Held() for name in self._ways}
@@ -94,7 +104,7 @@ class _Prompts:
         records = [record async for page in pages(self._backend, Where(agent_id=agent_id)) for record in page]
         names = {record.entry.id: str(record.entry.metadata.source) for record in records}
         for way, held in self.held.items():
-            self._now = conversation.turns[-1].at + _ASKED_AFTER.get(way, timedelta())
+            self._now.at = conversation.turns[-1].at + _ASKED_AFTER.get(way, timedelta())
             for question in conversation.questions:
                 for budget in (_UNLIMITED, *_BUDGETS):
                     await self._ways[way].prepare_messages(agent_id, question.text, budget)
@@ -112,16 +122,17 @@ class _Prompts:
             config=self._config.model_copy(update={"retriever": retriever, **least}),
             hierarchical_retriever=_InOrderOf(search) if search else None,
             use_recorder=self._last,
-            clock=lambda: self._now,
+            clock=self._now,
         )
 
 
 def prompts(stack: BenchStack, corpus: Sequence[Conversation], console: Console) -> list[Target]:
     """Prepare prompts for every question of the loaded conversations, and print what they hold."""
-    with stack.backend(stack.settings.company) as (backend, runner):
+    now = _Now()
+    with stack.backend(stack.settings.company, clock=now) as (backend, runner):
         if not isinstance(backend, Mem0Backend):
             raise TypeError("the backend of the stack is not mem0")
-        every = _Prompts(backend, policy_of(stack.settings).memory.retrieval)
+        every = _Prompts(backend, policy_of(stack.settings).memory.retrieval, now)
         for each in corpus:
             runner.run(every.ask_all(each))
     table = Table("", "NDCG@10", *(f"at {budget:,} tokens" for budget in _BUDGETS), title="evidence in prompts")
