@@ -13,7 +13,7 @@ from memcore.erasure.receipt import DistrustReport, signed, verified
 from memcore.errors import MemoryConflictError, MemoryConnectionError
 from memcore.ledger.access.distrusts import MAX_PAGE, Distrust
 from memcore.ledger.access.keys import Verb
-from memcore.ledger.erasure.hidden import fallen_skills, showing_all
+from memcore.ledger.erasure.hidden import distrusted_skills, fallen_skills, showing_all
 from memcore.ledger.erasure.reach import Reach, reach_of
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.work_items import OPEN_STATES, WorkState
@@ -232,7 +232,7 @@ class DistrustOperations(CompanyPart):
 
     async def _fallen(self, rule: DistrustRule, reached: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
         versions = await self._ask(self._ledger.skills.versions)
-        return fallen_skills(versions, [rule], reached)
+        return fallen_skills(versions, distrusted_skills(versions, [rule], reached))
 
     async def _agents(self) -> Sequence[str]:
         found: list[str] = []
