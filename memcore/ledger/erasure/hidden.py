@@ -86,9 +86,8 @@ class Hidden(Frozen):
 
     def distrusts_experience(self, experience: DetailedExperience) -> bool:
         """Return whether a raw experience is of what is distrusted."""
-        agent_id, at = experience.agent_id, experience.created_at
-        return experience.id in self.distrusted.get(agent_id, ()) or any(
-            each.rule.takes_task(agent_id, experience.origin, at) for each in self.distrusts
+        return experience.id in self.distrusted.get(experience.agent_id, ()) or any(
+            each.rule.takes_experience(experience) for each in self.distrusts
         )
 
     def distrusts_origin(self, agent_id: str, origin: Origin | None) -> bool:
