@@ -14,7 +14,7 @@ from memcore.models.approval import ApprovalState
 
 pytestmark = pytest.mark.slow(because="it starts a stack, a server and a browser")
 
-PAGES = ("fleet", "runs", "memories", "approvals", "skills", "queues", "cost", "embedder", "audit")
+PAGES = ("fleet", "runs", "memories", "approvals", "skills", "distrusts", "queues", "cost", "embedder", "audit")
 
 
 @pytest.fixture(scope="module")
