@@ -404,7 +404,8 @@ class CompressionService:
 
     async def _keep(self, experience: DetailedExperience, lesson: CompressedExperience) -> None:
         task = await self.backend.get_many(experience.agent_id, [experience.id])
-        of_it = partial(reach_learned, self.ledger, self.company, experience.agent_id, experience.id, task)
+        agent_id = experience.agent_id
+        of_it = partial(reach_learned, self.ledger, self.company, agent_id, experience.id, task, experience=experience)
         of_it(learned=lesson.id)
         # Memory first, then the mark: a crash between the two costs one more look, and loses nothing.
         made = record_of(lesson, task_id=experience.source_task_id, origin=experience.origin)

@@ -22,6 +22,7 @@ from memcore.ledger.agents import last_slot
 from memcore.ledger.companies import Company, CompanyState
 from memcore.ledger.learning.skill_cycles import NewCycle
 from memcore.ledger.work_items import WorkItem
+from memcore.maintenance.distrust import DistrustSearch
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory import ConsolidationInterval
 from memcore.org.sync import OrgSync
@@ -110,5 +111,6 @@ def _finish_open(job_context: JobContext) -> None:
     approvals.expire()
     job_context.run(approvals.finish())
     job_context.run(job_context.service(OrgSync).tend())
+    job_context.run(job_context.service(DistrustSearch).finish())
     if not job_context.ledger.ticks.doubted():
         job_context.run(job_context.service(MaintenanceService).expire_archive())

@@ -1,11 +1,139 @@
-"""Brings back what a person asks for: an archived memory, or what merges with distrusted memories have taken."""
+"""Finds all that came of what is distrusted, and brings back what merges with it have taken."""
 
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import timedelta
+from typing import Self
+
+from memcore import ids
+from memcore.backends.protocol import MAX_PAGE, BatchBackend, pages
+from memcore.clock import Clock, utc_now
+from memcore.company import CompanyContext, JobDispatcher
+from memcore.jobs import MaintenancePayload
 from memcore.ledger.access.distrusts import Distrust
-from memcore.ledger.erasure.reach import reach_of
+from memcore.ledger.erasure.hidden import showing_all
+from memcore.ledger.erasure.reach import Reach, reach_of
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.work_items import WorkItem
 from memcore.maintenance.removals import MAX_ENTRY, JournaledStore
 from memcore.maintenance.undo import apply_restore, hold_back
-from memcore.records import MemoryRecord
+from memcore.models.distrust import DistrustRule
+from memcore.records import MemoryRecord, Where
+
+#: How long a request, and one sweep, looks for what came of a source: clients wait little longer for an answer.
+FOUND_WITHIN = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, eq=False)
+class DistrustSearch:
+    """Finds all that came of what one company distrusts, agent by agent, and lets clean memories come back.
+
+    A search that was cut off goes on behind its last agent; a process that starts anew begins with the first one.
+    Calls raise MemoryConnectionError.
+    """
+
+    backend: BatchBackend
+    ledger: Ledger
+    _: KW_ONLY
+    company: str
+    dispatcher: JobDispatcher
+    clock: Clock = utc_now
+    _last: dict[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        return cls(
+            context.backend,
+            context.ledger,
+            company=context.company,
+            dispatcher=context.dispatcher,
+            clock=context.clock,
+        )
+
+    async def finish(self) -> None:
+        """Go on with each distrust whose request did not find everything; what time does not allow, the next call."""
+        until = time.monotonic() + FOUND_WITHIN.total_seconds()
+        for each in await asyncio.to_thread(self.ledger.distrusts.in_force, self.company):
+            # A younger one may still be looked for by its request.
+            if each.completed_at is None and self.clock() - each.at > FOUND_WITHIN:
+                await self.complete(each, until=until)
+
+    async def complete(self, distrust: Distrust, *, until: float | None = None) -> Distrust:
+        """Find all that came of a source, and return the distrust; without ``completed_at`` where the time is over.
+
+        ``until`` is a time of the monotonic clock. At least one agent is looked at.
+        """
+        distrusts, distrust_id = self.ledger.distrusts, distrust.distrust_id
+        agents = await self.agents(distrust.rule, after=self._last.get(distrust_id))
+        for agent_id in agents:
+            _, reach = await self.look(agent_id, distrust.rule)
+            if reach.memory_ids:
+                await asyncio.to_thread(distrusts.reach, self.company, distrust_id, agent_id, reach.memory_ids)
+            if reach.taken:
+                await asyncio.to_thread(self.dispatcher.dispatch, [self._restore(agent_id, distrust_id)])
+            self._last[distrust_id] = agent_id
+            if agent_id != agents[-1] and until is not None and time.monotonic() >= until:
+                return distrust
+        self._last.pop(distrust_id, None)
+        return await asyncio.to_thread(distrusts.complete, self.company, distrust_id)
+
+    async def agents(self, rule: DistrustRule, *, after: str | None = None) -> Sequence[str]:
+        """Return the agents that a rule concerns, in order; ``after`` is the last one that was looked at."""
+        return (rule.agent_id,) if rule.agent_id is not None else await asyncio.to_thread(self._every, after)
+
+    async def look(self, agent_id: str, rule: DistrustRule) -> tuple[frozenset[str], Reach]:
+        """Return what came of a source in an agent: the ids of what is in the store, and all of it."""
+        where = Where(
+            agent_id=agent_id,
+            session_id=rule.session_id,
+            ids=None if rule.memory_id is None else frozenset({rule.memory_id}),
+            created_since=rule.since,
+            created_before=rule.until,
+        )
+        with showing_all():
+            read = pages(self.backend, where)
+            stored = {each.entry.id async for page in read for each in page if rule.takes(each.entry)}
+            reach = await asyncio.to_thread(
+                reach_of, self.ledger, self.company, agent_id, rule, stored=frozenset(stored)
+            )
+            # What merges made of it need not meet the rule itself.
+            made = sorted(reach.memory_ids - stored)
+            for start in range(0, len(made), MAX_PAGE):
+                held = await self.backend.get_many(agent_id, made[start : start + MAX_PAGE])
+                stored |= {each.entry.id for each in held}
+        return frozenset(stored), reach
+
+    def _every(self, after: str | None) -> Sequence[str]:
+        found: list[str] = []
+        while page := self.ledger.agents.list(self.company, after=found[-1] if found else after):
+            found += [each.agent_id for each in page]
+        return found
+
+    def _restore(self, agent_id: str, distrust_id: str) -> WorkItem:
+        """Return the message of the run that brings back what merges have taken; a second one finds nothing to do."""
+        now = self.clock()
+        job = f"restore {distrust_id}"
+        run_id = ids.run_id(company=self.company, agent_id=agent_id, job=job, planned_at=now.isoformat())
+        payload = MaintenancePayload(
+            company=self.company,
+            agent_id=agent_id,
+            run_id=run_id,
+            kind="restore",
+            origin="manual",
+            planned_at=now,
+            scope_id=distrust_id,
+        )
+        return WorkItem(
+            company=self.company,
+            kind=MaintenancePayload.task,
+            key=run_id,
+            queue=str(MaintenancePayload.queue),
+            payload=payload.model_dump_json(),
+            created_at=now,
+        )
 
 
 async def bring_back(store: JournaledStore, ledger: Ledger) -> str | None:

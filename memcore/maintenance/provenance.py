@@ -169,6 +169,8 @@ async def trace_memory(
     below = await family.walk(memory_id, family.made_of)
     above = await family.walk(memory_id, family.made_into)
     if not family.is_known(memory_id):
+        if memory_id in hidden.distrusted.get(owner, ()):
+            raise MemoryNotFoundError("memory_id: is distrusted, and shown to nobody; see `memtend distrust list`")
         raise MemoryNotFoundError(
             "memory_id: names no memory of this agent, now or as long as is known (memory.records)"
         )

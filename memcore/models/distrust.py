@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from memcore.errors import MemoryInputError
 from memcore.models.base import ValidatedModel
+from memcore.models.experience import DetailedExperience
 from memcore.models.memory import AgentId, BoundedTime, Key, MemoryEntry, StoredKey, is_uuid
 from memcore.models.origin import UNKNOWN, Channel, Origin
 
@@ -74,10 +75,25 @@ class DistrustRule(ValidatedModel):
             and self._was_then(entry.created_at)
         )
 
+    def takes_experience(self, experience: DetailedExperience) -> bool:
+        """Return whether a raw experience, which has no session, is what it says."""
+        return (
+            self.is_of(experience.agent_id)
+            and self.names(experience.origin)
+            and self.source in {None, experience.metadata.source}
+            and self.session_id is None
+            and self.memory_id in {None, experience.id}
+            and self._was_then(experience.created_at)
+        )
+
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether origin and time alone tell what it concerns: then also what tasks have left, whatever that names."""
+        return not any((self.source, self.session_id, self.memory_id))
+
     def takes_task(self, agent_id: str, origin: Origin, at: datetime) -> bool:
-        """Return whether it takes all that an agent's task of this origin and time has left, whatever that names."""
-        named = (self.source, self.session_id, self.memory_id)
-        return not any(named) and self.is_of(agent_id) and self.names(origin) and self._was_then(at)
+        """Return whether it takes all that an agent's task of this origin and time has left."""
+        return self.takes_tasks and self.is_of(agent_id) and self.names(origin) and self._was_then(at)
 
     def _was_then(self, at: datetime) -> bool:
         return (self.since is None or at >= self.since) and (self.until is None or at < self.until)

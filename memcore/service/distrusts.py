@@ -1,26 +1,24 @@
 """Distrust: a source is not trusted any more; all that ever came of it is hidden, and can be trusted again."""
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from memcore.backends.protocol import MAX_PAGE as READ_PAGE
-from memcore.backends.protocol import pages
 from memcore.erasure.checkpoints import TrainedCheckpoints
 from memcore.erasure.receipt import DistrustReport, signed, verified
 from memcore.errors import MemoryConflictError, MemoryConnectionError
 from memcore.ledger.access.distrusts import MAX_PAGE, Distrust
 from memcore.ledger.access.keys import Verb
-from memcore.ledger.erasure.hidden import fallen_skills, showing_all
-from memcore.ledger.erasure.reach import Reach, reach_of
+from memcore.ledger.erasure.hidden import distrusted_skills, fallen_skills
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.work_items import OPEN_STATES, WorkState
+from memcore.maintenance.distrust import FOUND_WITHIN, DistrustSearch
 from memcore.models.base import Frozen
 from memcore.models.distrust import DistrustRule
 from memcore.models.memory import BoundedTime
-from memcore.records import Where
 from memcore.service.operation import operation
 from memcore.service.resources import CompanyPart, check_page
 
@@ -101,8 +99,9 @@ class DistrustOperations(CompanyPart):
     @operation("POST /distrusts:plan", Verb.ADMIN, tool="plan_distrust")
     async def plan(self, rule: DistrustRule) -> DistrustPlan:
         """Return what a distrust would hide and bring back, also what another one hides; nothing is written."""
-        with showing_all():
-            found = [(agent_id, stored, reach) async for agent_id, stored, reach in self._reached(rule)]
+        search = await self._search()
+        looked = [(each, *await search.look(each, rule)) for each in await search.agents(rule)]
+        found = [each for each in looked if each[-1].memory_ids]
         return DistrustPlan(
             agents=tuple(
                 DistrustedAgent(
@@ -121,27 +120,20 @@ class DistrustOperations(CompanyPart):
         """Hide all that came of a source from every reader at once, through any number of merges.
 
         Clean memories that merges have taken with it come back, by runs. What comes of it from now on is hidden too.
+        Where all is not found within 10 seconds, ``completed_at`` is null, and workers find the rest.
         """
         added = await self._ask(self._ledger.distrusts.add, rule, confirmation)
         try:
-            return await self.complete(added.distrust_id)
+            return await (await self._search()).complete(added, until=time.monotonic() + FOUND_WITHIN.total_seconds())
         except MemoryConnectionError:
             # It is in force, without completed_at: its caller must learn its name.
             return added
 
     @operation(f"POST {_ONE}/complete", Verb.ADMIN, shows=DistrustView)
     async def complete(self, distrust_id: str) -> Distrust:
-        """Find again all that came of a source, where the first time was cut off. Raises MemoryNotFoundError."""
-        distrusts = self._ledger.distrusts
-        distrust = await self._ask(distrusts.get, distrust_id)
-        if distrust.lifted_at is not None:
-            return distrust
-        with showing_all():
-            async for agent_id, _, reach in self._reached(distrust.rule):
-                await self._ask(distrusts.reach, distrust_id, agent_id, reach.memory_ids)
-                if reach.taken:
-                    await self._resources.client.restore(agent_id, distrust_id)
-        return await self._ask(distrusts.complete, distrust_id)
+        """Find again all that came of a source, however long it takes. Raises MemoryNotFoundError."""
+        distrust = await self._ask(self._ledger.distrusts.get, distrust_id)
+        return distrust if distrust.lifted_at is not None else await (await self._search()).complete(distrust)
 
     @operation("GET /distrusts", Verb.ADMIN, shows=DistrustView, under="distrusts", tool="list_distrusts")
     async def list(self, *, limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 20) -> tuple[Distrust, ...]:
@@ -207,35 +199,16 @@ class DistrustOperations(CompanyPart):
                 await self._resources.client.undo(run.agent_id, run.run_id)
         return lifted
 
-    async def _reached(self, rule: DistrustRule) -> AsyncIterator[tuple[str, frozenset[str], Reach]]:
-        """Yield what came of a source in each agent that has something of it, with what is in the store."""
-        agents = await self._agents() if rule.agent_id is None else (rule.agent_id,)
-        backend = await self._resources.backend()
-        for agent_id in agents:
-            where = Where(
-                agent_id=agent_id,
-                session_id=rule.session_id,
-                ids=None if rule.memory_id is None else frozenset({rule.memory_id}),
-                created_since=rule.since,
-                created_before=rule.until,
-            )
-            stored = {each.entry.id async for page in pages(backend, where) for each in page if rule.takes(each.entry)}
-            reach = await self._resources.run(
-                reach_of, self._ledger, self._company, agent_id, rule, stored=frozenset(stored)
-            )
-            # What merges made of it need not meet the rule itself.
-            made = sorted(reach.memory_ids - stored)
-            for start in range(0, len(made), READ_PAGE):
-                stored |= {each.entry.id for each in await backend.get_many(agent_id, made[start : start + READ_PAGE])}
-            if reach.memory_ids:
-                yield agent_id, frozenset(stored), reach
+    async def _search(self) -> DistrustSearch:
+        resources = self._resources
+        return DistrustSearch(
+            await resources.backend(),
+            self._ledger,
+            company=self._company,
+            dispatcher=resources.dispatcher,
+            clock=resources.clock,
+        )
 
     async def _fallen(self, rule: DistrustRule, reached: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
         versions = await self._ask(self._ledger.skills.versions)
-        return fallen_skills(versions, [rule], reached)
-
-    async def _agents(self) -> Sequence[str]:
-        found: list[str] = []
-        while page := await self._ask(self._ledger.agents.list, after=found[-1] if found else None):
-            found += [each.agent_id for each in page]
-        return found
+        return fallen_skills(versions, distrusted_skills(versions, [rule], reached))

@@ -8,7 +8,6 @@ from memcore.approvals import visible
 from memcore.client.results import JobReceipt
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
-from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.learning.skill_cycles import MAX_PAGE as MOST_CYCLES
 from memcore.ledger.learning.skill_cycles import Cycle, CycleOrigin
 from memcore.ledger.learning.skills import MAX_PAGE as MOST_SKILLS
@@ -89,12 +88,6 @@ class SkillDetail(Frozen):
     lesson: LessonText
 
 
-def _seen(skill: Skill, hidden: Hidden) -> Skill:
-    """Return a skill as readers see it: one that stands for a distrusted one is active."""
-    is_back = skill.skill_id in hidden.standing
-    return skill.model_copy(update={"state": SkillState.ACTIVE, "superseded_by": None}) if is_back else skill
-
-
 class CycleInfo(View):
     """A cycle of the evolver as an API shows it: without the lease of its worker.
 
@@ -150,14 +143,7 @@ class SkillOperations(CompanyPart):
 
     def _page(self, state: SkillState | None, limit: int) -> tuple[SkillInfo, ...]:
         ledger, company = self._ledger, self._company
-        hidden = ledger.hidden.of(company)
-        rows = ledger.skills.page(company, state=state, limit=limit)
-        if state is SkillState.ACTIVE and hidden.standing:
-            back = (ledger.skills.get(company, each) for each in hidden.standing)
-            rows = (*rows, *(each for each in back if each is not None))
-        found = [_seen(each, hidden) for each in rows if each.skill_id not in hidden.skills]
-        found = sorted(found, key=lambda each: each.published_at, reverse=True)[:limit]
-        found = [each for each in found if state in {None, each.state}]
+        found = ledger.skills.page(company, state=state, limit=limit, seen=ledger.hidden.of(company).seen_skills)
         counts = ledger.skills.applications(company, [each.skill_id for each in found])
         return tuple(
             SkillInfo.of(each, counts.get(each.skill_id), ledger.approvals.get(company, each.approval_id))
@@ -167,16 +153,17 @@ class SkillOperations(CompanyPart):
     def _detail(self, skill_id: str) -> SkillDetail:
         ledger, company = self._ledger, self._company
         lines = ledger.shared_log.history(company, skill_id)
-        skill, hidden = ledger.skills.get(company, lines[0].memory_id if lines else skill_id), ledger.hidden.of(company)
-        if skill is None or skill.skill_id in hidden.skills:
+        skill = ledger.skills.get(company, lines[0].memory_id if lines else skill_id)
+        seen = ledger.hidden.of(company).seen_skills
+        if skill is None or skill.skill_id in seen.hidden:
             raise MemoryNotFoundError(f"skill_id: {skill_id!r} is no skill; see `memtend skills list`")
         counts = ledger.skills.applications(company, [skill.skill_id]).get(skill.skill_id)
         approval = ledger.approvals.get(company, skill.approval_id)
         return SkillDetail(
-            skill=SkillInfo.of(_seen(skill, hidden), counts, approval),
+            skill=SkillInfo.of(seen.of(skill), counts, approval),
             # The one under which agents find it.
             memory_id=lines[-1].memory_id
-            if lines and (lines[-1].kind == "publish" or skill.skill_id in hidden.standing)
+            if lines and (lines[-1].kind == "publish" or skill.skill_id in seen.standing)
             else None,
             supersedes=self._superseded(approval),
             lesson=LessonText.model_validate_json(skill.text, extra="ignore"),

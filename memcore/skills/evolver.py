@@ -92,7 +92,7 @@ class SkillEvolver:
         return _report(cycle, found, conflicts)
 
     async def _file(self, cycle: Cycle, backtest: BacktestResult, standing: CandidateStanding, found: Findings) -> None:
-        supersedes = self._superseded(standing)
+        supersedes = self._superseded(standing, found)
         if found.standing + found.waiting.growth + 1 - len(supersedes) > self._config.max_org_entries:
             found.counts["skipped_full"] += 1
             return
@@ -108,14 +108,16 @@ class SkillEvolver:
         for each in supersedes:
             _log.info(Event.ORG_SKILL_SUPERSEDED, extra={**about, "skill_id": each.id})
 
-    def _superseded(self, standing: CandidateStanding) -> list[Superseded]:
-        found: list[Superseded] = []
+    def _superseded(self, standing: CandidateStanding, found: Findings) -> list[Superseded]:
+        superseded: list[Superseded] = []
         for skill_id in standing.supersedes[:MAX_SUPERSEDED]:
+            # Of one that stands in the place of a distrusted skill, that skill is the one that is published.
+            published = found.seen.standing.get(skill_id, skill_id)
             try:
-                found.append(superseded_skill(self._log_of_skills, self._company, skill_id))
+                superseded.append(superseded_skill(self._log_of_skills, self._company, published))
             except MemoryNotFoundError:
                 continue  # taken back since it was read
-        return found
+        return superseded
 
     def _conflicts_of(self, cycle: Cycle, standing: CandidateStanding, against: list[str]) -> list[Conflict]:
         found = [Conflict(pattern_id=standing.candidate.pattern_id, standing_id=each) for each in against]

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.learning.lessons import Lesson
-from memcore.ledger.learning.skills import Skill, Skills
+from memcore.ledger.learning.skills import Skill, Skills, SkillView
 from memcore.ledger.organization.approvals import Approvals
 from memcore.models.approval import Approval, ApprovalState
 from memcore.models.base import Frozen
@@ -192,9 +192,15 @@ class PendingCandidates:
 
 
 def standings_of(
-    backtests: Sequence[BacktestResult], skills: Skills, *, company: str, since: datetime, own: Mapping[str, float]
+    backtests: Sequence[BacktestResult],
+    skills: Skills,
+    *,
+    company: str,
+    since: datetime,
+    own: Mapping[str, float],
+    seen: SkillView,
 ) -> list[CandidateStanding]:
-    """Compare each candidate with each published skill; the skills are read once.
+    """Compare each candidate with each published skill, as they are ``seen``; the skills are read once.
 
     A skill of a candidate's pattern is as sure as ``own`` says by its id; any other as it was when it was approved,
     and less where it failed agents since then.
@@ -205,7 +211,7 @@ def standings_of(
         )
         for each in backtests
     ]
-    for skill in skills.stream(company) if found else ():
+    for skill in skills.stream(company, seen=seen) if found else ():
         text = text_of(skill)
         if text is None:
             continue

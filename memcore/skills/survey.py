@@ -15,7 +15,7 @@ from memcore.jobs import ProgressCallback
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.patterns import Pattern, Window
 from memcore.ledger.learning.skill_cycles import Cycle
-from memcore.ledger.learning.skills import SkillSource
+from memcore.ledger.learning.skills import ALL_SKILLS, SkillSource, SkillView
 from memcore.ledger.learning.trajectories import Trajectory
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalState
@@ -51,6 +51,7 @@ class Findings:
     own: list[Approval] = field(default_factory=list)
     docket: list[tuple[BacktestResult, CandidateStanding]] = field(default_factory=list)
     waiting: PendingCandidates = field(default_factory=PendingCandidates)
+    seen: SkillView = ALL_SKILLS
     standing: int = 0
 
 
@@ -65,11 +66,12 @@ class PatternMining:
 
     def of(self, cycle: Cycle, on_progress: ProgressCallback) -> Findings:
         """Return a cycle's findings, and report the progress."""
-        found = Findings()
+        # Readers are not shown what is distrusted: a skill of it is none, and what stands in its place is one.
+        found = Findings(seen=self._ledger.hidden.of(self._company).seen_skills)
         on_progress(CycleStage.SEARCHING, None)
         texts = self._candidates(cycle, found)
         candidates = [each for of_pattern in texts for each in of_pattern]
-        own = self._own_skills(candidates, cycle)
+        own = self._own_skills(candidates, cycle, found.seen)
         stream = partial(
             self._ledger.trajectories.stream_added, self._company, since=cycle.window_start, until=cycle.window_end
         )
@@ -84,12 +86,14 @@ class PatternMining:
         passed = sorted((each for each in proven if each.confidence >= least), key=lambda backtest: backtest.rank)
         found.counts["skipped_by_replay"] = len(backtests) - len(proven)
         found.counts["skipped_low_confidence"] = len(proven) - len(passed)
-        standing = standings_of(passed, self._ledger.skills, company=self._company, since=cycle.window_start, own=sure)
+        standing = standings_of(
+            passed, self._ledger.skills, company=self._company, since=cycle.window_start, own=sure, seen=found.seen
+        )
         found.waiting = waiting(self._ledger.approvals, company=self._company, now=self._clock())
         # After what waits was read: another worker at this cycle may have filed since the candidates were listed.
         docket = zip(passed, standing, strict=True)
         found.docket = [each for each in docket if not self._is_filed(each[0].candidate, cycle, found)]
-        found.standing = self._ledger.skills.count(self._company)
+        found.standing = self._ledger.skills.count(self._company, seen=found.seen)
         return found
 
     def _candidates(self, cycle: Cycle, found: Findings) -> list[list[SkillCandidate]]:
@@ -143,11 +147,13 @@ class PatternMining:
             for text in texts
         ]
 
-    def _own_skills(self, candidates: Sequence[SkillCandidate], cycle: Cycle) -> dict[str, SkillCandidate]:
+    def _own_skills(
+        self, candidates: Sequence[SkillCandidate], cycle: Cycle, seen: SkillView
+    ) -> dict[str, SkillCandidate]:
         """Return the active skills of the candidates' patterns by id, as candidates, with votes of their own."""
         patterns = {each.pattern_id: each for each in candidates}
         found: dict[str, SkillCandidate] = {}
-        for skill in self._ledger.skills.stream(self._company) if candidates else ():
+        for skill in self._ledger.skills.stream(self._company, seen=seen) if candidates else ():
             candidate, text = patterns.get(skill.pattern_id), text_of(skill)
             if candidate is not None and text is not None:
                 # Helping does not protect it from a better text; failing weakens it.

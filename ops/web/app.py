@@ -21,7 +21,9 @@ from ops.web.protection import Protect
 from ops.web.sessions import Sessions
 
 #: The modules of ``ops.web.routes``; each has a ``router``.
-ROUTERS = ("sign_in", "fleet", "runs", "memories", "approvals", "skills", "queues", "cost", "embedder", "audit")
+ROUTERS = (
+    "sign_in", "fleet", "runs", "memories", "approvals", "skills", "distrusts", "queues", "cost", "embedder", "audit",
+)  # fmt: skip
 
 
 def mount(app: FastAPI, context: ServeContext) -> FastAPI:

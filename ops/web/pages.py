@@ -49,6 +49,7 @@ PLACES = (
     Place("memories", "Memory", "m", is_company_wide=False),
     Place("approvals", "Approvals", "a"),
     Place("skills", "Skills", "s"),
+    Place("distrusts", "Distrust", "d", Verb.ADMIN),
     Place("queues", "Queues", "q", Verb.ADMIN),
     Place("cost", "Cost", "c", is_company_wide=False),
     Place("embedder", "Embedder", "e", Verb.ADMIN),
@@ -64,6 +65,7 @@ DONE = {
     "deleted": "Deleted for good.",
     "deploying": "A collection is being filled; it serves once it has caught up.",
     "dismissed": "Dismissed: nothing is removed.",
+    "distrusted": "Distrusted: nothing that came of it is shown any more.",
     "forgotten": "Forgotten. The undo of its run brings it back.",
     "nothing": "There was nothing to do.",
     "paused": "Paused: nothing is removed until it is resumed.",
@@ -71,6 +73,7 @@ DONE = {
     "released": "Released: a worker carries out what the plan showed.",
     "replayed": "Sent again under the same ids.",
     "resumed": "Resumed.",
+    "trusted": "Trusted again: what came of it is shown.",
     "undone": "Undone: what it published is gone, what it had replaced is back.",
 }
 

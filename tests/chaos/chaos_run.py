@@ -11,6 +11,7 @@ from pathlib import Path
 
 from chaos.connection_cutter import ConnectionCutter, Cut
 from chaos.database_locker import DatabaseLocker, Hold
+from chaos.distrusted_tool import DistrustedTool
 from chaos.evidence import Evidence, gather
 from chaos.http_engine import HttpEngine
 from chaos.idle_state import IdleState, await_idle
@@ -92,6 +93,7 @@ class ChaosResult:
     hung: list[str]
     prober: Prober
     http: HttpEngine
+    tool: DistrustedTool
     sleeps: list[Sleep]
     holds: list[Hold]
     cuts: list[Cut]
@@ -122,6 +124,7 @@ class ChaosRun:
             maintenance_runs = RunPlanner(ledger, settings.company, agents, dice=self._dice("nights"))
             prober = Prober(settings, agent_id=agents[-1])
             http = HttpEngine(self.stack, agent_id=spared, dice=self._dice("http"))
+            tool = DistrustedTool(self.stack, agent_id=spared, dice=self._dice("tool"), seconds=chaos_settings.seconds)
             queues = STORE.queues
             poison = PoisonSender(
                 settings,
@@ -154,6 +157,7 @@ class ChaosRun:
                 maintenance_runs,
                 prober,
                 http,
+                tool,
                 poison,
                 locks,
                 *cutters,
@@ -170,12 +174,14 @@ class ChaosRun:
                 process_pauser.wait()
             prober.stop()
             http.stop()
+            tool.stop()
             chaos_seconds = time.monotonic() - begun
             quiet = await_idle(settings, ledger, maintenance_runs)
             promises = Acknowledged()
             promises.add(read_receipts(receipts))
             promises.add(prober.receipts)
             promises.add(http.receipts)
+            promises.add(tool.receipts)
             return ChaosResult(
                 promises=promises,
                 maintenance_runs=maintenance_runs,
@@ -184,6 +190,7 @@ class ChaosRun:
                 hung=process_killer.hung,
                 prober=prober,
                 http=http,
+                tool=tool,
                 sleeps=process_pauser.sleeps,
                 holds=locks.holds,
                 cuts=cutter.cuts,

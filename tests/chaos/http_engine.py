@@ -17,10 +17,8 @@ from chaos.receipt import Receipt
 from support.running_stack import StackAddress
 
 from memcore.ledger.access.keys import Verb
+from memcore.models.origin import Channel
 from ops.cli.session import ledger_of
-
-#: Seconds between two stores.
-_PAUSE_SECONDS = 0.3
 
 #: Seconds between two looks at what is not found yet, and before a request is sent again.
 _AGAIN_SECONDS = 0.1
@@ -40,7 +38,7 @@ _LATER = frozenset({429, 500, 502, 503, 504})
 #: The pages of people: asked for where ``serve`` has them.
 _CONSOLE = "/console"
 
-_OK = 200
+OK = 200
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +63,15 @@ class HttpEngine(FaultThread):
         retries: how many were sent again.
         replayed: how many answers were those of an earlier attempt.
         refused: answers that no client should get.
+        key_id: the id of its key, once it has begun.
     """
+
+    #: What its notes and its key are called, and the seconds between two stores.
+    name, pause_seconds = "HTTP", 0.3
+
+    #: What its key may do, and the channel that it claims.
+    verbs: tuple[Verb, ...] = (Verb.READ, Verb.WRITE)
+    channel: Channel | None = None
 
     def __init__(self, stack: StackAddress, *, agent_id: str, dice: random.Random) -> None:
         super().__init__()
@@ -74,9 +80,10 @@ class HttpEngine(FaultThread):
         self.answers: Counter[str] = Counter()
         self.retries = self.replayed = 0
         self.refused: list[str] = []
+        self.key_id = ""
         self._stack = stack
-        self._agent_id = agent_id
-        self._dice = dice
+        self.agent_id = agent_id
+        self.dice = dice
 
     @property
     def moments(self) -> list[tuple[float, float]]:
@@ -92,7 +99,8 @@ class HttpEngine(FaultThread):
         """Send and look."""
         company = self._stack.settings.company
         with ledger_of(self._stack.settings) as ledger:
-            made = ledger.api_keys.create(company, name="chaos", verbs=[Verb.READ, Verb.WRITE], agents=None)
+            made = ledger.api_keys.create(company, name=f"chaos-{self.name}", verbs=self.verbs, channel=self.channel)
+        self.key_id = made.key.key_id
         headers = {"Authorization": f"Bearer {made.token}"}
         with httpx.Client(headers=headers, timeout=_TIMEOUT_SECONDS) as client:
             number, due = 0, time.monotonic()
@@ -102,54 +110,59 @@ class HttpEngine(FaultThread):
                     if number % _SEARCH_EVERY == 0:
                         self._search(client, number)
                     number += 1
-                    due = max(due + _PAUSE_SECONDS, time.monotonic())
-                self._look(client)
+                    due = max(due + self.pause_seconds, time.monotonic())
+                self.look(client)
+            self.end(client)
             until = time.monotonic() + _HOME_SECONDS
             while self.lost and time.monotonic() < until:
                 time.sleep(_AGAIN_SECONDS)
-                self._look(client)
+                self.look(client)
+
+    def end(self, client: httpx.Client) -> None:
+        """Do what is due when the chaos run is over."""
 
     def _store(self, client: httpx.Client, number: int) -> None:
-        count = self._dice.randint(2, 6) if number % _BATCH_EVERY == 0 else 1
+        count = self.dice.randint(2, 6) if number % _BATCH_EVERY == 0 else 1
         bodies = [
-            {"content": f"HTTP note {number}-{place}: the parcel arrived.", "category": "social"}
+            {"content": f"{self.name} note {number}-{place}: the parcel arrived.", "category": "social"}
             for place in range(count)
         ]
-        begun, place = time.time(), f"/v1/agents/{self._agent_id}/memories"
-        given: dict[str, Any] = {"headers": {"Idempotency-Key": f"chaos-{number}"}}
+        begun, place = time.time(), f"/v1/agents/{self.agent_id}/memories"
+        given: dict[str, Any] = {"headers": {"Idempotency-Key": f"{self.name}-{number}"}}
         if count == 1:
-            answer = self._asked(client, "POST", place, "store", **given, json=bodies[0])
+            answer = self.asked(client, "POST", place, "store", **given, json=bodies[0])
         else:
-            answer = self._asked(client, "POST", f"{place}:batch", "batch", **given, json={"memories": bodies})
+            answer = self.asked(client, "POST", f"{place}:batch", "batch", **given, json={"memories": bodies})
         if answer is None:
             return
         self.replayed += "Idempotency-Replayed" in answer.headers
         ids = [str(each) for each in answer.json()["memory_ids"]]
         self.memories += [HttpMemory(memory_id=each, begun=begun) for each in ids]
         self.receipts.append(
-            Receipt(call="http", jobs=1, sends=1, at=time.time(), memories=[(self._agent_id, each) for each in ids])
+            Receipt(call="http", jobs=1, sends=1, at=time.time(), memories=[(self.agent_id, each) for each in ids])
         )
 
     def _search(self, client: httpx.Client, number: int) -> None:
         body = {"text": f"note {number}", "limit": 5}
-        self._asked(client, "POST", f"/v1/agents/{self._agent_id}/search", "search", json=body)
-        self._asked(client, "GET", _CONSOLE, "page", may_miss=True)
+        self.asked(client, "POST", f"/v1/agents/{self.agent_id}/search", "search", json=body)
+        self.asked(client, "GET", _CONSOLE, "page", may_miss=True)
 
-    def _look(self, client: httpx.Client) -> None:
+    def look(self, client: httpx.Client) -> None:
+        """Look for what was not found yet."""
         for each in self.memories:
             if each.ended is None:
-                answer = self._once(client, "GET", f"/v1/agents/{self._agent_id}/memories/{each.memory_id}")
+                answer = self.once(client, "GET", f"/v1/agents/{self.agent_id}/memories/{each.memory_id}")
                 if answer is None:
                     return
-                if answer.status_code == _OK:
+                if answer.status_code == OK:
                     each.ended = time.time()
 
-    def _asked(
+    def asked(
         self, client: httpx.Client, method: str, path: str, kind: str, *, may_miss: bool = False, **given: Any
     ) -> httpx.Response | None:
         """Ask until there is an answer; None for one that tells a client to give up."""
         while True:
-            answer = self._once(client, method, path, **given)
+            answer = self.once(client, method, path, **given)
             if answer is not None and answer.status_code not in _LATER:
                 break
             self.retries += 1
@@ -161,7 +174,7 @@ class HttpEngine(FaultThread):
             self.refused.append(f"{method} {kind} {answer.status_code}")
         return None
 
-    def _once(self, client: httpx.Client, method: str, path: str, **given: Any) -> httpx.Response | None:
+    def once(self, client: httpx.Client, method: str, path: str, **given: Any) -> httpx.Response | None:
         try:
             port = json.loads((self._stack.home / "run" / "doors.json").read_text("utf-8"))["serve_port"]
             return client.request(method, f"http://127.0.0.1:{port}{path}", **given)

@@ -89,6 +89,9 @@ def _outages(after: ChaosResult) -> Iterator[str]:
     answers = ", ".join(f"{number} {kind}" for kind, number in sorted(http.answers.items()))
     yield f"over HTTP: {answers}; {http.retries} sent again, {http.replayed} answered from before"
     yield from _waits("store-to-findable over HTTP:", http.moments, after)
+    tool = after.tool
+    of_it = f"{len(tool.memories)} memories of a tool, {len(tool.shown)} shown in {tool.looks} answers"
+    yield f"distrusted meanwhile: {of_it}"
 
 
 def _waits(what: str, moments: Sequence[tuple[float, float]], after: ChaosResult) -> Iterator[str]:

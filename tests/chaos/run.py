@@ -72,8 +72,9 @@ def main(argv: Sequence[str]) -> int:
         *account.findings(),
         *finding("unsettled", "parts that hung and were ended by hand", after.hung),
         *finding("unsettled", "parts that never came back", outages_open),
-        *finding("lost", "memories that serve has taken and nobody found", after.http.lost),
-        *finding("unsettled", "answers over HTTP that no client should get", after.http.refused),
+        *finding("lost", "memories that serve has taken and nobody found", [*after.http.lost, *after.tool.lost]),
+        *finding("unsettled", "answers over HTTP that no client should get", after.http.refused + after.tool.refused),
+        *finding("unsettled", "memories that were shown while distrusted", after.tool.shown),
     ]
     for line in lines(chaos_settings, options.transport, after, account, findings):
         sys.stdout.write(f"{line}\n")

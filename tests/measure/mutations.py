@@ -52,6 +52,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("if going_on := [each.run_id for each in runs if each.state in OPEN_STATES]:", "if going_on := []:"),
         ("*_range(Key.CREATED_TS, at_least=rule.since, below=rule.until),", ""),
         ("overtaken |= stays", "pass"),
+        ("if last is not None and last.read_of == read_of:", "if last is not None:"),
+        ("self._last[distrust_id] = agent_id", "pass"),
     ),
     *_of(
         "model servers",

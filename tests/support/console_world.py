@@ -14,7 +14,9 @@ from memcore.ledger.agents import AgentSpec
 from memcore.ledger.dead_letters import NewDeadLetter
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import Caps, NewCall, Spent
+from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.work_items import WorkState
+from memcore.models.distrust import DistrustRule
 from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryStoreRequest
 from memcore.skills.publication import promotion
 from support.lessons import lesson
@@ -42,6 +44,7 @@ class ConsoleWorld:
         held: one whose run is held.
         approval_id: the proposal of a skill.
         job_id: a job that was given up.
+        distrust_id: a distrust of a key that nobody has.
     """
 
     stack: StackAddress
@@ -52,6 +55,7 @@ class ConsoleWorld:
     held_run_id: str
     approval_id: str
     job_id: str
+    distrust_id: str
 
     @property
     def company(self) -> str:
@@ -95,6 +99,7 @@ def console_world(stack: StackAddress) -> Iterator[ConsoleWorld]:
             list(client.wait(receipt.job_ids, timeout_seconds=600))
             for each in (agent, held):
                 client.maintain_now(each)
+        word = Confirmation(actor="grace", confirm=True, reason="a key that nobody has")
         world = ConsoleWorld(
             stack=stack,
             ledger=ledger,
@@ -104,6 +109,7 @@ def console_world(stack: StackAddress) -> Iterator[ConsoleWorld]:
             held_run_id=_ended_run(ledger, company, held),
             approval_id=_skill(ledger, company),
             job_id=dead_letter(ledger, company, agent),
+            distrust_id=ledger.distrusts.add(company, DistrustRule(principal="nobody"), word).distrust_id,
         )
         _spent(ledger, company, agent, world.run_id)
         yield world

@@ -11,7 +11,7 @@ from memcore.jobs import ApplicationOutcome, AppliedPayload
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.patterns import PatternKind
 from memcore.ledger.learning.skill_cycles import Cycle
-from memcore.ledger.learning.skills import Skill, SkillState
+from memcore.ledger.learning.skills import Skill, SkillSource, SkillState
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import Approval
 from memcore.models.execution import TerminationReason, Turn
@@ -119,7 +119,14 @@ class Fleet:
         """Let eight agents do other tasks well: what is usual, with which failures are compared."""
         self.succeed(BACKGROUND, "work", task_title="Walk the dogs", task_type="walk")
 
-    def stand(self, text: LessonText, *, pattern_id: str = "other", skill_id: str = "skill") -> str:
+    def stand(
+        self,
+        text: LessonText,
+        *,
+        pattern_id: str = "other",
+        skill_id: str = "skill",
+        sources: tuple[SkillSource, ...] = (),
+    ) -> str:
         """Add an active skill that was approved."""
         now = self.clock()
         self.ledger.skills.put(
@@ -133,6 +140,7 @@ class Fleet:
                 text=text.model_dump_json(),
                 published_at=now,
                 changed_at=now,
+                sources=sources,
             ),
         )
         return skill_id

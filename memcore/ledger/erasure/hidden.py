@@ -3,9 +3,10 @@
 And what a person has raised: readers learn of it at once, too.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -20,7 +21,7 @@ from memcore.ledger.database import Database, Repository
 from memcore.ledger.erasure.decisions import ErasureScope
 from memcore.ledger.erasure.shared_rows import Publications, SkillRows
 from memcore.ledger.learning.lessons import Lesson
-from memcore.ledger.learning.skills import Skill, Skills, SkillSource, SkillState
+from memcore.ledger.learning.skills import Skill, Skills, SkillSource, SkillState, SkillView
 from memcore.ledger.tables import ERASE_WORK, OPEN_WORK, erasures, work_items
 from memcore.ledger.work_items import WorkState
 from memcore.models.base import Frozen
@@ -55,8 +56,8 @@ class Hidden(Frozen):
 
     Attributes:
         derived: the skills that only tasks of these agents have shown.
-        skills: these, and the skills of what is not trusted, by the ids of their publications.
-        standing: of the skills that the latter have replaced the newest that are trusted.
+        skills: these, and every version of the skills of what is not trusted, by the ids of their publications, too.
+        standing: the newest trusted skills that such ones have replaced, each with the one in whose place it stands.
         returned: the ids under which these were published last.
         distrusts: what is not trusted.
         distrusted: what came of it, by its agent.
@@ -67,7 +68,7 @@ class Hidden(Frozen):
     people: frozenset[tuple[str, str]] = frozenset()
     derived: frozenset[str] = frozenset()
     skills: frozenset[str] = frozenset()
-    standing: frozenset[str] = frozenset()
+    standing: Mapping[str, str] = Field(default_factory=dict)
     returned: frozenset[str] = frozenset()
     distrusts: tuple[Distrust, ...] = ()
     distrusted: Mapping[str, frozenset[str]] = Field(default_factory=dict)
@@ -106,9 +107,8 @@ class Hidden(Frozen):
 
     def distrusts_experience(self, experience: DetailedExperience) -> bool:
         """Return whether a raw experience is of what is distrusted."""
-        agent_id, at = experience.agent_id, experience.created_at
-        return experience.id in self.distrusted.get(agent_id, ()) or any(
-            each.rule.takes_task(agent_id, experience.origin, at) for each in self.distrusts
+        return experience.id in self.distrusted.get(experience.agent_id, ()) or any(
+            each.rule.takes_experience(experience) for each in self.distrusts
         )
 
     def distrusts_origin(self, agent_id: str, origin: Origin | None) -> bool:
@@ -117,6 +117,11 @@ class Hidden(Frozen):
             each.rule.follows_origin and each.rule.is_of(agent_id) and each.rule.names(origin)
             for each in self.distrusts
         )
+
+    @property
+    def seen_skills(self) -> SkillView:
+        """How readers see the organisation's skills."""
+        return SkillView(hidden=self.skills, standing=self.standing)
 
     def rules_of(self, agent_id: str) -> tuple[DistrustRule, ...]:
         """Return the rules that concern an agent."""
@@ -127,26 +132,31 @@ class Hidden(Frozen):
         return frozenset(subject for agent, subject in self.people if agent == agent_id)
 
 
-def fallen_skills(
-    versions: Sequence[Skill], rules: Collection[DistrustRule], distrusted: Mapping[str, frozenset[str]]
-) -> dict[str, tuple[str, ...]]:
-    """Return the skills that stand and are of what is distrusted, each with those that take its place.
+def distrusted_skills(
+    versions: Iterable[Skill], rules: Collection[DistrustRule], distrusted: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
+    """Return the skills of which a source is of what is distrusted, in whatever state they are."""
+    return frozenset(
+        skill.skill_id for skill in versions if any(_is_of(each, rules, distrusted) for each in skill.sources)
+    )
 
-    These are the newest of those that it has replaced, and that those had, none of whose sources is distrusted.
+
+def fallen_skills(versions: Sequence[Skill], distrusted: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return the skills that stand and are distrusted, each with those that take its place.
+
+    These are the newest of those that it has replaced, and that those had, which are not distrusted.
     """
-    replaced: dict[str | None, list[Skill]] = {}
+    replaced: dict[str | None, list[str]] = {}
     for skill in versions:
-        replaced.setdefault(skill.superseded_by, []).append(skill)
+        if skill.state is SkillState.SUPERSEDED:
+            replaced.setdefault(skill.superseded_by, []).append(skill.skill_id)
 
-    def is_trusted(skill: Skill) -> bool:
-        return not any(_is_of(each, rules, distrusted) for each in skill.sources)
+    def instead_of(skill_id: str) -> tuple[str, ...]:
+        older = replaced.pop(skill_id, [])
+        return tuple(chain(*(instead_of(each) if each in distrusted else (each,) for each in older)))
 
-    def instead_of(skill: Skill) -> tuple[str, ...]:
-        older = replaced.pop(skill.skill_id, [])
-        return tuple(chain(*((each.skill_id,) if is_trusted(each) else instead_of(each) for each in older)))
-
-    standing = [each for each in versions if each.state is SkillState.ACTIVE]
-    return {each.skill_id: instead_of(each) for each in standing if not is_trusted(each)}
+    standing = [each.skill_id for each in versions if each.state is SkillState.ACTIVE]
+    return {each: instead_of(each) for each in standing if each in distrusted}
 
 
 def _is_of(
@@ -158,6 +168,16 @@ def _is_of(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fallen:
+    """What distrusts take of the skills, as Hidden has it, and what that was read of."""
+
+    read_of: object = None
+    gone: frozenset[str] = frozenset()
+    standing: Mapping[str, str] = field(default_factory=dict[str, str])
+    returned: frozenset[str] = frozenset()
+
+
 class HiddenOwners(Repository):
     """Reads what is hidden: of each erasure that has not ended or has failed, and of each distrust in force."""
 
@@ -167,6 +187,7 @@ class HiddenOwners(Repository):
         self._publications = Publications(database)
         self._distrusts = Distrusts(database, clock=clock)
         self._last: dict[str, Hidden] = {}
+        self._fallen: dict[str, _Fallen] = {}
 
     def of(self, company: str) -> Hidden:
         """Return what is hidden now; while the ledger is away, what was when it last answered.
@@ -204,21 +225,48 @@ class HiddenOwners(Repository):
             distrusted = last.distrusted
         else:
             distrusted = self._distrusts.all_reached(company, [each.distrust_id for each in distrusts])
-        known = Hidden(
+        fallen = self._read_fallen(company, distrusts, distrusted, derived)
+        return Hidden(
             agents=agents,
             people=people,
             derived=derived,
+            skills=derived | fallen.gone,
+            standing=fallen.standing,
+            returned=fallen.returned,
             distrusts=distrusts,
             distrusted=distrusted,
             raised=raised_of(row for row in found if row[2] is not None),
         )
+
+    def _read_fallen(
+        self,
+        company: str,
+        distrusts: tuple[Distrust, ...],
+        distrusted: Mapping[str, frozenset[str]],
+        derived: frozenset[str],
+    ) -> "_Fallen":
+        """Return what distrusts take of the skills; these are read again only where something of it has changed."""
         rules = [each.rule for each in distrusts]
-        fallen = fallen_skills(self._skills.versions(company), rules, distrusted) if distrusts else {}
-        instead = frozenset(chain(*fallen.values())) - derived
-        published = self._publications.of_facts(company, instead.union(fallen)) if fallen else {}
-        gone = chain(derived, fallen, *(published.get(each, ()) for each in fallen))
-        back = frozenset(published[each][-1] for each in instead if each in published)
-        return known.model_copy(update={"skills": frozenset(gone), "standing": instead, "returned": back})
+        if not distrusted and not any(each.takes_tasks for each in rules):
+            return _Fallen()
+        # Each memory that is found moves the time at which one was completed.
+        found = None if all(each.completed_at for each in distrusts) else distrusted
+        read_of = (distrusts, found, derived, self._skills.changes(company), self._publications.head(company))
+        last = self._fallen.get(company)
+        if last is not None and last.read_of == read_of:
+            return last
+        versions = self._skills.versions(company)
+        gone = distrusted_skills(versions, rules, distrusted)
+        fell = fallen_skills(versions, gone)
+        instead = {old: new for new, olds in fell.items() for old in olds if old not in derived}
+        published = self._publications.of_facts(company, gone.union(instead)) if gone else {}
+        self._fallen[company] = fallen = _Fallen(
+            read_of=read_of,
+            gone=gone.union(*(published.get(each, ()) for each in gone)),
+            standing=instead,
+            returned=frozenset(published[each][-1] for each in instead if each in published),
+        )
+        return fallen
 
     def _derived(self, company: str, agents: frozenset[str]) -> frozenset[str]:
         scopes = (ErasureScope(company=company, agent_id=agent, tag=propagated_tag(agent)) for agent in agents)

@@ -1,11 +1,12 @@
 """What came of a distrusted source through any number of merges, and the clean memories that these have taken."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Exchange
 from memcore.models.distrust import DistrustRule
+from memcore.models.experience import DetailedExperience
 from memcore.records import MemoryRecord
 
 
@@ -33,6 +34,9 @@ def reach_of(ledger: Ledger, company: str, agent_id: str, rule: DistrustRule, *,
     found = {each.entry.id for each in ledger.lineage.held(company, agent_id) if rule.takes(each.entry)} | {*stored}
     if rule.memory_id is not None and ledger.lineage.moves(company, agent_id, [rule.memory_id]):
         found.add(rule.memory_id)
+    if not rule.follows_origin and rule.session_id is None:
+        # What was compressed of it carries its origin, and neither its source nor its time.
+        found.update(_experiences(ledger, company, agent_id, rule))
     derivations, learned = ledger.lineage.derivations(company, agent_id), ledger.lineage.learned(company, agent_id)
     # A new text is its writer's own, whose origin says so; another rule may know the old one alone.
     lead_on = [each for each in derivations if each.reason == "consolidated" or not rule.follows_origin]
@@ -47,12 +51,30 @@ def reach_of(ledger: Ledger, company: str, agent_id: str, rule: DistrustRule, *,
     return Reach(memory_ids=frozenset(found), clean=clean, taken=_taken(ledger, mixed, clean))
 
 
+def _experiences(ledger: Ledger, company: str, agent_id: str, rule: DistrustRule) -> Iterator[str]:
+    last: DetailedExperience | None = None
+    while page := ledger.experiences.page(company, agent_id, before=last):
+        yield from (each.id for each in page if rule.takes_experience(each))
+        last = page[-1]
+
+
 def reach_learned(
-    ledger: Ledger, company: str, agent_id: str, task_id: str, memories: Collection[MemoryRecord], *, learned: str
+    ledger: Ledger,
+    company: str,
+    agent_id: str,
+    task_id: str,
+    memories: Collection[MemoryRecord],
+    *,
+    learned: str,
+    experience: DetailedExperience | None = None,
 ) -> None:
-    """Let the distrusts of a finished task reach the memory that is made of it; it has left ``memories``."""
+    """Let the distrusts of a finished task reach the memory that is made of it; it has left ``memories``.
+
+    ``experience`` is the raw one where the memory is made of that.
+    """
     for each in ledger.hidden.of(company).distrusts:
         is_of_it = any(each.rule.takes(memory.entry) for memory in memories)
+        is_of_it |= experience is not None and each.rule.takes_experience(experience)
         if is_of_it or task_id in ledger.distrusts.reached(company, each.distrust_id).get(agent_id, ()):
             ledger.distrusts.reach(company, each.distrust_id, agent_id, [learned])
 

@@ -163,6 +163,11 @@ class Publications:
             found.setdefault(row["fact_id"], []).append(row["memory_id"])
         return found
 
+    def head(self, company: str) -> int | None:
+        """Return the version of the last line; None where there is none."""
+        found: int | None = self._ledger.value(select(shared_heads.c.head).where(shared_heads.c.company == company))
+        return found
+
     def count(self, company: str, memory_ids: Iterable[str]) -> int:
         """Return how many lines these publications have."""
         lines = ((shared_log.c.company == company) & shared_log.c.memory_id.in_(part) for part in id_chunks(memory_ids))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from pydantic import Field
-from sqlalchemy import Connection, case, delete, exists, func, not_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, case, delete, exists, func, not_, select, true, update
 
 from memcore.errors import SkillLimitError
 from memcore.jobs import AppliedPayload
@@ -64,6 +64,38 @@ class Skill(Frozen):
     published_at: BoundedTime
     changed_at: BoundedTime
     sources: tuple[SkillSource, ...] = ()
+
+
+class SkillView(Frozen):
+    """How readers see skills, where that is not as their rows say.
+
+    Attributes:
+        hidden: skills that nobody is shown.
+        standing: superseded skills that stand again, each with the hidden one in whose place it does.
+    """
+
+    hidden: frozenset[str] = frozenset()
+    standing: Mapping[str, str] = Field(default_factory=dict)
+
+    def shows(self, state: SkillState | None) -> ColumnElement[bool]:
+        """Return the condition of skills that are shown, and are in this state."""
+        shown = skills.c.skill_id.not_in(sorted(self.hidden)) if self.hidden else true()
+        if state is None:
+            return shown
+        is_so = skills.c.state == state.value
+        if self.standing:  # else the index of states would not be used
+            is_back = skills.c.skill_id.in_(sorted(self.standing))
+            is_so = is_so | is_back if state is SkillState.ACTIVE else is_so & not_(is_back)
+        return and_(shown, is_so)
+
+    def of(self, skill: Skill) -> Skill:
+        """Return a skill that is shown as it is seen."""
+        is_back = skill.skill_id in self.standing
+        return skill.model_copy(update={"state": SkillState.ACTIVE, "superseded_by": None}) if is_back else skill
+
+
+#: Where nothing is hidden.
+ALL_SKILLS = SkillView()
 
 
 class Applications(Frozen):
@@ -138,30 +170,45 @@ class Skills(CompanyRecords[Skill]):
         return self._update(not_yet, {"state": SkillState.RETIRED.value, "changed_at": self._clock()}) > 0
 
     def page(
-        self, company: str, *, state: SkillState | None = None, before: Skill | None = None, limit: int = MAX_PAGE
+        self,
+        company: str,
+        *,
+        state: SkillState | None = None,
+        before: Skill | None = None,
+        limit: int = MAX_PAGE,
+        seen: SkillView = ALL_SKILLS,
     ) -> tuple[Skill, ...]:
-        """Return at most 128 skills, newest first; ``before`` is the last of the page before."""
-        query = select(skills).where(skills.c.company == company)
-        query = query if state is None else query.where(skills.c.state == state.value)
-        return self._page(query, before=before, limit=limit)
+        """Return at most 128 skills as they are ``seen``, newest first; ``before`` is the last of the page before."""
+        query = select(skills).where(skills.c.company == company, seen.shows(state))
+        return tuple(map(seen.of, self._page(query, before=before, limit=limit)))
 
-    def stream(self, company: str) -> Iterator[Skill]:
+    def stream(self, company: str, *, seen: SkillView = ALL_SKILLS) -> Iterator[Skill]:
         """Yield active skills, newest first; no more than a page is held, and no transaction stays open."""
         last: Skill | None = None
-        while page := self.page(company, state=SkillState.ACTIVE, before=last):
+        while page := self.page(company, state=SkillState.ACTIVE, before=last, seen=seen):
             yield from page
             last = page[-1]
 
     def versions(self, company: str) -> tuple[Skill, ...]:
-        """Return all skills that stand or were superseded, without their texts, the newest first."""
+        """Return all skills in whatever state, without their texts, the newest first."""
         columns = [column for column in skills.c if column.name != "body"]
-        stood = (skills.c.company == company) & (skills.c.state != SkillState.RETIRED.value)
-        rows = self._database.rows(select(*columns).where(stood).order_by(*(each.desc() for each in self._newest_by)))
+        mine = skills.c.company == company
+        rows = self._database.rows(select(*columns).where(mine).order_by(*(each.desc() for each in self._newest_by)))
         return tuple(record_of(Skill, row, text="", sources=row["sources"] or ()) for row in rows)
 
-    def count(self, company: str) -> int:
-        """Return how many skills are active."""
-        return self._database.count(skills, equals(skills, company=company, state=SkillState.ACTIVE.value))
+    def changes(self, company: str) -> tuple[tuple[str, int, datetime], ...]:
+        """Return for each state how many skills have it, and the last change of one: another answer, another version.
+
+        It reads no text and no source, so it costs far less than :meth:`versions`.
+        """
+        last = func.max(skills.c.changed_at).label("last")
+        query = select(skills.c.state, func.count().label("skills"), last).where(skills.c.company == company)
+        rows = self._database.rows(query.group_by(skills.c.state).order_by(skills.c.state))
+        return tuple((row["state"], row["skills"], row["last"]) for row in rows)
+
+    def count(self, company: str, *, seen: SkillView = ALL_SKILLS) -> int:
+        """Return how many skills are active, as they are ``seen``."""
+        return self._database.count(skills, (skills.c.company == company) & seen.shows(SkillState.ACTIVE))
 
     def apply(self, payload: AppliedPayload, *, skill_id: str) -> bool:
         """Count one application under this id of what was applied; False when it was counted before."""

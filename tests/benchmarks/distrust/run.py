@@ -2,7 +2,8 @@
 
 Three writers use each agent's memory: its engine, a tool that is trusted, and a tool that is taken over. Both tools are
 of one authority, so days merge what they say. A control of each agent has the same memories without the third writer.
-Then the third is distrusted over HTTP, in a running stack, and every door is asked for what it said.
+Some of the agents also learn of their tasks; see learning.py. Then the third is distrusted over HTTP, in a running
+stack, and every door is asked for what it said, and for what was learned of it.
 """
 
 import argparse
@@ -23,10 +24,13 @@ ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import httpx  # noqa: E402  # a script must find the tree first
+from benchmarks.distrust.learning import LEARNERS, PEERS, School  # noqa: E402
 from support.running_stack import StackAddress, running_stack, wait_until  # noqa: E402
+from support.stub_llm_process import stub_llm  # noqa: E402
 
 from memcore.client.client import MemoryClient  # noqa: E402
 from memcore.client.envelopes import ImportRecord  # noqa: E402
+from memcore.ledger.access.keys import Verb  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.ledger.work_items import WorkState  # noqa: E402
 from memcore.models.memory import MemoryCategory  # noqa: E402
@@ -34,11 +38,17 @@ from memcore.models.origin import Channel, Writer, writing_as  # noqa: E402
 
 POLICY = """
 memory:
+  llm: {model: stub}
+  procedural:
+    model: stub
+    propagation: {type: role, max_propagation_targets: 3}
   consolidation:
     interval: never
     strategy: simple
     categories: [episodic]
-    min_age_days: 0
+    min_age_days: 1  # what was learned today is left alone
+    experience_compressor: {enabled: true}
+    wiki_export: {enabled: true, export_root: wiki}
     group_threshold: 2
     max_removed_fraction: 1.0
     gate: {enabled: false}
@@ -53,6 +63,9 @@ WRITERS = {
     "reader": Writer(principal="reader", limit=Channel.TOOL, usual=Channel.TOOL),
     "scraper": Writer(principal="scraper", limit=Channel.TOOL, usual=Channel.TOOL),
 }
+
+#: What each door shows.
+Shown = dict[str, set[str]]
 
 _WEATHER = ("dry and cold", "wet", "windy from the north", "warm for the season", "grey until noon")
 
@@ -198,10 +211,39 @@ def killed(stack: StackAddress, kills: int) -> None:
         time.sleep(1.0)
 
 
-async def measured(stack: StackAddress, ledger: Ledger, *, agents: int, memories: int, kills: int) -> bool:
+def learned(client: MemoryClient, ledger: Ledger, stack: StackAddress, *, agents: int) -> School:
+    """Let some agents learn, and one more run of each compress what they did and copy their lessons to peers."""
+    numbers = range(min(agents, LEARNERS + PEERS))
+    school = School(stack, ledger, [named(each, is_control=False) for each in numbers])
+    school.teach(client)
+    every = [named(each, is_control=is_control) for each in numbers for is_control in (False, True)]
+    settled(ledger, stack.settings.company, [client.maintain_now(each, allow_large=True).job_id for each in every])
+    wait_until(school.is_compressed, what="the compression")
+    return school
+
+
+def kept_apart(school: School, before: Shown, after: Shown, again: Shown) -> bool:
+    """Print what the doors show of what was learned, and return whether every line holds."""
+    tools = school.tools
+    counts = ", ".join(f"{door} {len(before[door] & tools)} and {len(before[door] - tools)}" for door in sorted(before))
+    say(f"learned of the tool, and of others, shown before: {counts}")
+    leaks = {text for texts in after.values() for text in texts & tools}
+    lost = sum(len(texts - tools - after.get(door, set())) for door, texts in before.items())
+    say(f"learned of the tool shown by any door: {len(leaks)} of {len(tools)}; target 0")
+    say(f"learned of others missing at a door: {lost}; target 0")
+    instead = after.get("skills", set())
+    say(f"skills shown then: {' '.join(sorted(instead))}; target {' '.join(sorted(school.instead))}")
+    say(f"after the lift every door shows what was learned as before: {'yes' if again == before else 'NO'}")
+    is_seen = all(before[door] & tools for door in before)
+    return is_seen and not leaks and not lost and instead == school.instead and again == before
+
+
+async def measured(
+    stack: StackAddress, ledger: Ledger, school: School, *, agents: int, memories: int, kills: int
+) -> bool:
     """Distrust, look, lift, look; print what was found, and return whether every line holds."""
     company = stack.settings.company
-    token = ledger.api_keys.create(company, name="bench", verbs=["read", "write", "maintain", "admin"]).token
+    token = ledger.api_keys.create(company, name="bench", verbs=list(Verb)).token
     port = json.loads((stack.home / "run" / "doors.json").read_text("utf-8"))["serve_port"]
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=600) as client:
@@ -210,11 +252,10 @@ async def measured(stack: StackAddress, ledger: Ledger, *, agents: int, memories
         before = {each: await doors.texts(each) for each in names}
         every = {said(agent, place) for agent in range(agents) for place in range(memories)}
         scraped = sorted(code for writer, code in every if writer == "scraper")
-        there = codes_in(text for texts in before.values() for text in texts)
-        kinds = [{code[0] for code in codes_in([text])} for texts in before.values() for text in texts]
-        mixed = sum(each >= {"R", "S"} for each in kinds)
-        say(f"{len(every)} memories of {agents} agents, {len(scraped)} of the tool, merged into {len(kinds)}")
-        say(f"shown before: {len(there & {*scraped})} of {len(scraped)} of the tool; {mixed} texts of both tools")
+        say(f"{len(every)} memories of {agents} agents, {len(scraped)} of the tool")
+        say_merged(before)
+        await school.promote(client, POLICY)
+        known = await school.shown(client, joined(before))
 
         body = {"principal": "scraper", "reason": "taken over", "confirm": True}
         planned = (await client.post("/v1/distrusts:plan", json={"principal": "scraper"})).json()["agents"]
@@ -226,9 +267,10 @@ async def measured(stack: StackAddress, ledger: Ledger, *, agents: int, memories
         answer = await client.post("/v1/distrusts", json=body)
         answer.raise_for_status()
         hidden_after = time.monotonic() - began
-        place = f"/v1/distrusts/{answer.json()['distrust_id']}"
+        distrust_id = answer.json()["distrust_id"]
+        place = f"/v1/distrusts/{distrust_id}"
+        wait_until(lambda: ledger.distrusts.get(company, distrust_id).completed_at is not None, what="the search")
         detail = (await client.get(place)).json()
-        distrust_id = detail["distrust"]["distrust_id"]
         wait_until(lambda: len(ledger.runs.restores_of(company, distrust_id)) >= expected, what="runs")
         settled(ledger, company, [each.run_id for each in ledger.runs.restores_of(company, distrust_id)])
         whole_after = time.monotonic() - began
@@ -236,12 +278,10 @@ async def measured(stack: StackAddress, ledger: Ledger, *, agents: int, memories
 
         after = {each: await doors.texts(each) for each in names}
         controls = {each: await doors.texts(each.replace("agent", "control")) for each in names}
-        listed = codes_in(text for texts in after.values() for text in texts)
-        shown = {code for code in scraped if code in listed}
-        for code in scraped:
-            if code in await doors.asked(f"agent-{int(code[1:4]):03}", code):
-                shown.add(code)
+        shown = codes_in(text for texts in after.values() for text in texts) & {*scraped}
+        shown |= {code for code in scraped if code in await doors.asked(f"agent-{int(code[1:4]):03}", code)}
         lost = {code for each in names for code in codes_in(controls[each]) - codes_in(after[each])}
+        meanwhile = await school.shown(client, joined(after))
         clean = sum(len(codes_in(texts)) for texts in controls.values())
         say(f"hidden after {hidden_after:.1f} s, all brought back after {whole_after:.1f} s; target {TARGET:.0f}")
         say(f"of the tool shown by any door: {len(shown)} of {len(scraped)}; target 0")
@@ -253,7 +293,22 @@ async def measured(stack: StackAddress, ledger: Ledger, *, agents: int, memories
         again = {each: await doors.texts(each) for each in names}
         is_exact = all(sorted(again[each]) == sorted(before[each]) for each in names)
         say(f"after the lift every agent's list is as before: {'yes' if is_exact else 'NO'}")
-    return not shown and not lost and is_exact and whole_after <= TARGET
+        is_apart = kept_apart(school, known, meanwhile, await school.shown(client, joined(again)))
+    return not shown and not lost and is_exact and is_apart and whole_after <= TARGET
+
+
+def say_merged(texts: dict[str, list[str]]) -> None:
+    """Say what became of what was said in the days before."""
+    merged = [codes for each in texts.values() for text in each if (codes := codes_in([text]))]
+    writers = [{code[0] for code in codes} for codes in merged]
+    shown = sum(code[0] == "S" for codes in merged for code in codes)
+    mixed = sum(each >= {"R", "S"} for each in writers)
+    say(f"merged into {len(merged)} texts, {mixed} of them of both tools; {shown} of the tool are shown")
+
+
+def joined(texts: dict[str, list[str]]) -> dict[str, str]:
+    """Return all texts of each agent as one."""
+    return {agent_id: " ".join(each) for agent_id, each in texts.items()}
 
 
 def undone(ledger: Ledger, company: str, expected: int) -> bool:
@@ -275,13 +330,15 @@ def main(argv: Sequence[str]) -> int:
         home.mkdir(mode=0o700)
         (home / "policy.yaml").write_text(POLICY, encoding="utf-8")
         with (
-            running_stack(home) as stack,
+            stub_llm() as model,
+            running_stack(home, MEMTEND_LLM_URL=model.url) as stack,
             closing(Ledger.open(stack.settings.ledger_urls)) as ledger,
             closing(MemoryClient.from_settings(stack.settings)) as client,
         ):
             size = {"agents": options.agents, "memories": options.memories}
             lived(client, ledger, stack.settings.company, **size, days=options.days)
-            holds = asyncio.run(measured(stack, ledger, **size, kills=options.kills))
+            school = learned(client, ledger, stack, agents=options.agents)
+            holds = asyncio.run(measured(stack, ledger, school, **size, kills=options.kills))
     return 0 if holds else 1
 
 

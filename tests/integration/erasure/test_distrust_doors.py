@@ -1,5 +1,7 @@
 """What the doors of the distrusts refuse, and what is asked twice."""
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -8,14 +10,18 @@ from support.erasure_world import WORD, ErasureWorld
 from support.frozen_parts import AGENT
 from support.hashing_embedder import HashingEmbedder
 from support.http_api import http_api
+from support.job_contexts import RecordingDispatcher
 from support.ledger_records import COMPANY
 from support.store_items import item
 
+import memcore.maintenance.distrust
+import memcore.service.distrusts
 import ops.http.context
 from memcore.backends.mem0.hiding import HidingBackend
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.runs import NewRun
+from memcore.maintenance.distrust import DistrustSearch
 from memcore.models.distrust import DistrustRule
 
 SAID = {"reason": "its site was taken over", "confirm": True}
@@ -156,6 +162,39 @@ async def test_it_is_in_force_and_named_where_the_store_is_away(
         assert (await client.get(f"/v1/agents/{AGENT}/memories")).json()["memories"] == []
         done = await client.post(f"/v1/distrusts/{answer.json()['distrust_id']}/complete")
         assert done.json()["completed_at"]
+
+
+async def test_what_a_request_has_no_time_for_a_worker_finds(
+    world: ErasureWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agents = ("ada", "bob", "carol")
+    for agent in agents:
+        await world.ingestor().write([item(f"a note of {agent}", agent_id=agent, sent_at=world.clock())])
+    for module in (memcore.service.distrusts, memcore.maintenance.distrust):
+        monkeypatch.setattr(module, "FOUND_WITHIN", timedelta(0))
+    monkeypatch.setattr(ops.http.context, "create_configured_embedder", lambda *_: HashingEmbedder())
+    distrusts = world.ledger.distrusts
+    async with http_api(world.settings) as api, api.client(api.key()) as client:
+        answer = await client.post("/v1/distrusts", json={"channel": "agent", **SAID})
+        assert (answer.status_code, answer.json()["completed_at"]) == (201, None)
+        for agent in agents:
+            assert (await client.get(f"/v1/agents/{agent}/memories")).json()["memories"] == []
+    distrust_id = answer.json()["distrust_id"]
+    assert len(distrusts.reached(COMPANY, distrust_id)) == 1
+    at = distrusts.get(COMPANY, distrust_id).at
+    search = DistrustSearch(
+        world.backend, world.ledger, company=COMPANY, dispatcher=RecordingDispatcher(), clock=lambda: at
+    )
+    await search.finish()
+    assert len(distrusts.reached(COMPANY, distrust_id)) == 1, "its request may still be looking"
+    search = replace(search, clock=lambda: at + timedelta(minutes=1))
+    for found in (1, 2, 3):
+        assert distrusts.get(COMPANY, distrust_id).completed_at is None
+        assert len(distrusts.reached(COMPANY, distrust_id)) <= found
+        await search.finish()
+    await search.finish()
+    assert distrusts.get(COMPANY, distrust_id).completed_at
+    assert distrusts.reached(COMPANY, distrust_id).keys() == {*agents}
 
 
 async def test_it_is_lifted_once_what_brings_memories_back_has_ended(world: ErasureWorld) -> None:

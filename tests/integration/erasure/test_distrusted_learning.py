@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from support.erasure_world import POLICY, WORD, ErasureWorld
+from support.experiences import experience
 from support.fake_teacher import LESSON, FakeTeacher
 from support.frozen_parts import AGENT, reading_calls
 from support.http_api import HttpApi, http_api
@@ -33,7 +34,7 @@ from memcore.ledger.learning.skills import SkillSource, SkillState
 from memcore.models.approval import Decision
 from memcore.models.distrust import DistrustRule
 from memcore.models.execution import ExecutionTrace
-from memcore.models.memory import MemoryLevel, MemoryQuery
+from memcore.models.memory import DETAILED_TAG, MemoryLevel, MemoryMetadata, MemoryQuery
 from memcore.models.origin import OWN, Channel, Origin
 from memcore.procedural.service import LearningService
 from memcore.records import Where
@@ -233,6 +234,39 @@ async def test_tasks_of_older_releases_are_read_and_a_rule_on_their_session_reac
     assert [each.entry.origin for each in await world.backend.get_many(AGENT, made)] == [OWN] * 3
     rule = DistrustRule(memory_id=old.trace_id, agent_id=AGENT)
     assert reach_of(world.ledger, COMPANY, AGENT, rule, stored=[old.trace_id]).memory_ids == {*made}
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+@pytest.mark.parametrize("names", ["source", "until"])
+async def test_rules_on_source_and_time_reach_what_becomes_of_experience_recorded_alone(
+    world: ErasureWorld, names: str, is_early: bool
+) -> None:
+    source = MemoryMetadata(source="crawler", tags=(DETAILED_TAG,))
+    alone = experience("e-1", agent_id=AGENT, metadata=source)
+    later = experience("e-2", agent_id=AGENT, younger=timedelta(days=1))
+    for each in (alone, later):
+        world.ledger.experiences.append(COMPANY, each)
+    said = {"source": "crawler"} if names == "source" else {"channel": "agent", "until": later.created_at}
+    rule = DistrustRule.model_validate({**said, "agent_id": AGENT})
+    if is_early:
+        distrust_id = world.ledger.distrusts.add(COMPANY, rule, WORD).distrust_id
+    policy = ConsolidationConfig.model_validate({"experience_compressor": {"enabled": True}})
+    world.ledger.compressions.request_for(COMPANY, AGENT)
+    compressor = CompressionService(
+        world.backend, world.ledger, policy, company=COMPANY, level=MemoryLevel.PERSISTENT,
+        model=FakeTeacher(always=json.dumps({**LESSON, "strategic_decisions": ["The disk was full."]})),
+        clock=world.clock,
+    )  # fmt: skip
+    assert (await compressor.run(AGENT)).outcome == Done(facts={"compressed": 2})
+    if not is_early:
+        distrust_id = world.ledger.distrusts.add(COMPANY, rule, WORD).distrust_id
+        reached = reach_of(world.ledger, COMPANY, AGENT, rule).memory_ids
+        world.ledger.distrusts.reach(COMPANY, distrust_id, AGENT, reached)
+    hidden = world.ledger.hidden.of(COMPANY)
+    records = (await world.backend.scan(Where(agent_id=AGENT))).records
+    assert {each.entry.metadata.source for each in records if not hidden.distrusts_memory(each.entry)} == {"e-2"}
+    assert {each.entry.metadata.source for each in records} == {"e-1", "e-2"}
+    assert [hidden.distrusts_experience(each) for each in (alone, later)] == [True, False]
 
 
 async def _published(world: ErasureWorld, who: str, key: str, *supersedes: str) -> str:

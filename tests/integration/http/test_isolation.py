@@ -207,9 +207,20 @@ def test_the_console_shows_a_memory_to_keys_of_its_company_and_agent_alone(world
 
 def test_a_key_of_one_agent_decides_nothing_of_the_company_in_the_console(world: World) -> None:
     token = world.http_api.key(agents=[world.agents[0]])
-    pages = ["approvals", "approvals/1", "skills", "skills/1", "queues", "embedder", "audit"]
+    pages = [
+        "approvals",
+        "approvals/1",
+        "skills",
+        "skills/1",
+        "distrusts",
+        "distrusts/1",
+        "queues",
+        "embedder",
+        "audit",
+    ]
     actions = ["fleet/pause-all", "approvals/1/approve", "approvals/1/undo", "queues/replay", "queues/delete",
-               "embedder/deploy", "embedder/rollback", "embedder/cancel", "embedder/delete"]  # fmt: skip
+               "embedder/deploy", "embedder/rollback", "embedder/cancel", "embedder/delete", "distrusts",
+               "distrusts/1/lift"]  # fmt: skip
     for method, paths in (("GET", pages), ("POST", actions)):
         for path, answer in _signed_in(world, token, method, paths).items():
             assert answer.status_code == 403, path

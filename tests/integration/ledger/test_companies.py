@@ -497,6 +497,7 @@ VIEWS: dict[str, Call] = {
     "skills.applications": lambda ledger, _, c: ledger.skills.applications(c, [MEMORY]),
     "skills.votes": lambda ledger, _, c: ledger.skills.votes(c, [MEMORY], since=FIRST),
     "skills.versions": lambda ledger, _, c: ledger.skills.versions(c),
+    "skills.changes": lambda ledger, _, c: ledger.skills.changes(c),
     "skills.count": lambda ledger, _, c: ledger.skills.count(c),
     "skills.get": lambda ledger, _, c: ledger.skills.get(c, "old"),
     "skills.page": lambda ledger, _, c: ledger.skills.page(c),

@@ -1,15 +1,18 @@
 """What is distrusted is known to every process with its next read, to its company alone, and costs one small query."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
 from sqlalchemy import Engine, event
 from support.ledger_records import COMPANY, StoppedClock
+from support.lessons import lesson
 from support.memories import record
+from support.skill_cycles import Fleet
 
 from memcore.config.urls import LedgerUrls
+from memcore.ledger.learning.skills import SkillSource
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.distrust import DistrustRule
@@ -81,6 +84,34 @@ def test_one_company_hides_nothing_of_another(ledger: Ledger, other: Ledger) -> 
     assert ledger.distrusts.find(COMPANY, added.distrust_id) is None
     assert ledger.distrusts.list(COMPANY) == ()
     assert ledger.distrusts.reached(COMPANY, added.distrust_id) == {}
+
+
+def test_the_versions_of_skills_are_read_again_only_where_something_of_it_has_changed(
+    ledger: Ledger, other: Ledger, clock: StoppedClock
+) -> None:
+    fleet = Fleet(ledger, clock)
+    origin = Origin(principals=("scraper",))
+    source = SkillSource(agent_id="ada", lesson_id="l", memory_id="m", origin=origin, created_at=clock())
+    fleet.stand(lesson(), skill_id="old")
+    fleet.stand(lesson(), skill_id="new", sources=(source,))
+
+    def hidden_by(change: Callable[[], object]) -> tuple[set[str], bool]:
+        change()
+        with statements() as seen:
+            found = other.hidden.of(COMPANY).skills
+        return {*found}, any("skills.sources" in each for each in seen)
+
+    def distrust(rule: DistrustRule) -> Callable[[], object]:
+        return lambda: ledger.distrusts.complete(COMPANY, ledger.distrusts.add(COMPANY, rule, WORD).distrust_id)
+
+    # No rule on a session reaches a skill before it has found something.
+    assert hidden_by(distrust(DistrustRule(agent_id="ada", session_id="s-9"))) == (set(), False)
+    assert hidden_by(distrust(SCRAPER)) == ({"new"}, True)
+    assert hidden_by(lambda: ledger.distrusts.add("globex", SCRAPER, WORD)) == ({"new"}, False)
+    assert hidden_by(lambda: ledger.skills.supersede(COMPANY, "old", by="new")) == ({"new"}, True)
+    assert other.hidden.of(COMPANY).standing == {"old": "new"}
+    assert hidden_by(lambda: fleet.stand(lesson(), skill_id="newer", sources=(source,))) == ({"new", "newer"}, True)
+    assert hidden_by(lambda: ledger.skills.retire(COMPANY, "newer")) == ({"new", "newer"}, True)
 
 
 def test_where_nothing_is_distrusted_it_costs_one_small_query(ledger: Ledger) -> None:

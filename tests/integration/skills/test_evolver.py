@@ -12,12 +12,14 @@ from support.skill_cycles import BACKGROUND, CHAIN, DISK, Fleet, accounted, patt
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.learning.bounds import lower_bound, upper_bound
+from memcore.ledger.learning.skills import SkillSource
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.approval import ApprovalRisk, ApprovalState
 from memcore.models.distrust import DistrustRule
 from memcore.models.execution import Turn
 from memcore.models.memory import LATEST, ConsolidationInterval
+from memcore.models.origin import Origin
 from memcore.procedural.records import written
 from memcore.skills import survey
 from memcore.skills.publication import ORG_PROMOTION, lesson_of
@@ -114,6 +116,20 @@ async def test_a_proposal_names_the_lessons_among_which_it_was_chosen_and_none_t
         "disk-c-2",
         "disk-d-3",
     ]
+
+
+async def test_a_withdrawn_skill_keeps_no_candidate_of_its_pattern_back_and_takes_no_place(fleet: Fleet) -> None:
+    text = fleet.fail("abcd")
+    key = Origin(principals=("bad",))
+    source = SkillSource(agent_id="a", lesson_id="l", memory_id="m", origin=key, created_at=fleet.clock())
+    fleet.stand(text, pattern_id=pattern_of("disk"), sources=(source,))
+    assert (await fleet.run()).skipped_known == 1
+    word = Confirmation(actor="grace", confirm=True, reason="its host was taken over")
+    distrust = fleet.ledger.distrusts.add(COMPANY, DistrustRule(principal="bad"), word)
+    report = await fleet.run("later", max_org_entries=1)
+    assert (report.proposals_emitted, report.supersessions, report.skipped_full) == (1, 0, 0)
+    fleet.ledger.distrusts.lift(COMPANY, distrust.distrust_id, word)
+    assert fleet.ledger.skills.count(COMPANY, seen=fleet.ledger.hidden.of(COMPANY).seen_skills) == 1
 
 
 async def test_a_chain_that_does_better_than_the_rest_can_be_promoted_too(fleet: Fleet) -> None:

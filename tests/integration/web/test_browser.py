@@ -14,7 +14,7 @@ from memcore.models.approval import ApprovalState
 
 pytestmark = pytest.mark.slow(because="it starts a stack, a server and a browser")
 
-PAGES = ("fleet", "runs", "memories", "approvals", "skills", "queues", "cost", "embedder", "audit")
+PAGES = ("fleet", "runs", "memories", "approvals", "skills", "distrusts", "queues", "cost", "embedder", "audit")
 
 
 @pytest.fixture(scope="module")
@@ -246,6 +246,8 @@ def test_axe_finds_nothing_serious(page: Page, world: ConsoleWorld, axe: str, lo
         f"memories?agent={world.agent}&q=lift",
         f"memories/archive?agent={world.agent}",
         f"approvals/{world.approval_id}",
+        "distrusts?principal=nobody",
+        f"distrusts/{world.distrust_id}",
     )
     serious = {}
     for path in (*PAGES, *details):
@@ -268,6 +270,8 @@ def test_on_a_phone_no_page_scrolls_sideways_and_every_box_that_does_has_the_key
         f"memories?agent={world.agent}&q=lift",
         f"memories/archive?agent={world.agent}",
         f"approvals/{world.approval_id}",
+        "distrusts?principal=nobody",
+        f"distrusts/{world.distrust_id}",
     )
     widths, boxes = {}, {}
     for path in (*PAGES, *details):

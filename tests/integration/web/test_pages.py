@@ -1,5 +1,6 @@
 """Every page of the console over a running stack, empty and full; texts of memories stay texts; actions are audited."""
 
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,11 +13,14 @@ from support.http_api import http_api
 from support.memories import new_agent
 from support.running_stack import wait_until
 
+from memcore import MemoryClient
 from memcore.ledger.access.keys import Verb
+from memcore.models.memory import MemoryCategory, MemoryStoreRequest
+from memcore.models.origin import Channel, Writer, writing_as
 from ops.web.pages import fenced
 
 #: Pages that a company without agents has, too.
-PAGES = ("fleet", "runs", "memories", "approvals", "skills", "queues", "cost", "embedder", "audit")
+PAGES = ("fleet", "runs", "memories", "approvals", "skills", "distrusts", "queues", "cost", "embedder", "audit")
 
 
 @asynccontextmanager
@@ -173,6 +177,40 @@ async def test_a_letter_is_sent_again_and_another_deleted(world: ConsoleWorld) -
         assert two not in left
         assert audited(world, "dead_letters.delete", two) == [("person:ada", "the test says so")]
         assert (await client.send("queues/replay", job=two, confirm="yes", reason="x")).status_code == 404
+
+
+async def test_a_source_is_planned_distrusted_reported_and_trusted_again(world: ConsoleWorld) -> None:
+    writer = Writer(principal="scraper", limit=Channel.TOOL, usual=Channel.TOOL)
+    with MemoryClient.from_settings(world.stack.settings) as memory, writing_as(writer):
+        stored = memory.store(world.agent, MemoryStoreRequest(category=MemoryCategory.SOCIAL, content="the roof leaks"))
+        list(memory.wait(stored.job_ids, timeout_seconds=600))
+    (memory_id,) = stored.memory_ids
+    one = f"memories/one?agent={world.agent}&id={memory_id}"
+    async with visiting(world) as client:
+        assert "the roof leaks" in await client.get(one)
+        assert "principal" in await client.get(f"distrusts?agent_id={world.agent}", 422)
+        planned = await client.get("distrusts?principal=scraper&channel=&source=")
+        assert f'>{world.agent}</th><td class="number">1<' in planned
+        assert "No agent has anything of it" in await client.get("distrusts?principal=nobody")
+        refused = await client.send("distrusts", principal="scraper", confirm="yes", reason="")
+        assert refused.status_code == 422
+        answer = await client.decide("distrusts", principal="scraper")
+        place = answer.headers["location"].removeprefix("/console/").partition("?")[0]
+        shown = await client.get(place)
+        assert memory_ids(shown) == [memory_id]
+        assert 'class="state distrusted"' in shown
+        assert "is distrusted" in await client.get(one, 404)
+        report = json.loads(await client.get(f"{place}/report"))
+        assert memory_id in json.dumps(report)
+        assert place.partition("/")[2] in await client.get("distrusts")
+        await client.get(place)
+        await client.decide(f"{place}/lift")
+        assert "Trust again" not in await client.get(place)
+        assert "the roof leaks" in await client.get(one)
+        await client.get("distrusts/none", 404)
+    subject = place.partition("/")[2]
+    for action in ("distrust", "trust"):
+        assert audited(world, action, subject) == [("person:ada", "the test says so")]
 
 
 async def test_what_is_of_another_company_or_agent_is_not_found(world: ConsoleWorld) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.memories import NOW
 
-from memcore.ledger.erasure.hidden import fallen_skills
+from memcore.ledger.erasure.hidden import distrusted_skills, fallen_skills
 from memcore.ledger.learning.skills import Skill, SkillSource, SkillState
 from memcore.models.distrust import DistrustRule
 from memcore.models.origin import Channel, Origin
@@ -40,6 +40,17 @@ def skill(name: str, *keys: str, by: str | None = None, state: SkillState | None
     )
 
 
+def fallen_of(versions: list[Skill], rules: list[DistrustRule], distrusted: dict[str, Any]) -> dict[str, Any]:
+    return fallen_skills(versions, distrusted_skills(versions, rules, distrusted))
+
+
+def test_versions_that_stand_no_more_are_distrusted_too() -> None:
+    retired = skill("c", "bad", state=SkillState.RETIRED)
+    versions = [skill("a", "good"), skill("b", "bad", by="a"), retired]
+    assert distrusted_skills(versions, [BAD], {}) == {"b", "c"}
+    assert fallen_of(versions, [BAD], {}) == {}
+
+
 @pytest.mark.parametrize(
     ("versions", "fallen"),
     [
@@ -63,15 +74,15 @@ def skill(name: str, *keys: str, by: str | None = None, state: SkillState | None
     ],
 )
 def test_the_newest_trusted_version_takes_its_place(versions: list[Skill], fallen: dict[str, Any]) -> None:
-    assert fallen_skills(versions, [BAD], {}) == fallen
+    assert fallen_of(versions, [BAD], {}) == fallen
 
 
 @pytest.mark.parametrize("known_by", ["l-a", "m-a"])
 def test_what_rules_on_sessions_reached_counts_by_the_task_and_by_the_lesson(known_by: str) -> None:
     versions = [skill("a", "good"), skill("b", "good", by="a")]
     rules = [DistrustRule(agent_id="ada", session_id="s-9")]
-    assert fallen_skills(versions, rules, {"ada": frozenset({known_by})}) == {"a": ("b",)}
-    assert fallen_skills(versions, rules, {"bob": frozenset({known_by})}) == {}
+    assert fallen_of(versions, rules, {"ada": frozenset({known_by})}) == {"a": ("b",)}
+    assert fallen_of(versions, rules, {"bob": frozenset({known_by})}) == {}
 
 
 @pytest.mark.parametrize(
@@ -86,4 +97,4 @@ def test_what_rules_on_sessions_reached_counts_by_the_task_and_by_the_lesson(kno
     ],
 )
 def test_a_rule_concerns_what_its_every_condition_does(rule: DistrustRule, is_of_it: bool) -> None:
-    assert (fallen_skills([skill("a", "bad")], [rule], {}) == {"a": ()}) is is_of_it
+    assert (fallen_of([skill("a", "bad")], [rule], {}) == {"a": ()}) is is_of_it

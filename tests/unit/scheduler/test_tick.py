@@ -190,7 +190,7 @@ def test_a_sweep_of_one_company_looks_after_that_one_alone(job_context: Scripted
 
 def test_a_sweep_tends_approvals_and_facts(job_context: ScriptedContext) -> None:
     perform(sweep, "{}", job_context)
-    assert (job_context.swept, job_context.swept_organization, job_context.expired_archives) == (2, 1, 1)
+    assert (job_context.swept, job_context.swept_organization, job_context.expired_archives) == (3, 1, 1)
 
 
 def test_a_dead_asker_is_followed_and_answers_and_parts_that_are_over_are_forgotten(

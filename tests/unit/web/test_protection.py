@@ -209,14 +209,19 @@ async def test_a_key_sees_and_does_what_its_verb_allows(sqlite_ledger: LedgerUrl
         read = {"fleet", "runs", "memories", "approvals", "skills", "cost"}
         for path in sorted(read):
             await client.get(path, 200 if verb is Verb.READ else 403)
-        for path in ("audit", "embedder"):
+        for path in ("audit", "distrusts", "embedder"):
             await client.get(path, 200 if verb is Verb.ADMIN else 403)
         await client.get("sign-in")
         shown, status = ("audit" if verb is Verb.ADMIN else "fleet"), (200 if verb in {Verb.READ, Verb.ADMIN} else 403)
         page = await client.get(shown, status)
         assert "Pause" not in page
         assert ('href="/console/audit"' in page) is (verb is Verb.ADMIN)
-        needs = {"fleet/pause": Verb.MAINTAIN, "approvals/none/approve": Verb.APPROVE, "queues/delete": Verb.ADMIN}
+        needs = {
+            "fleet/pause": Verb.MAINTAIN,
+            "approvals/none/approve": Verb.APPROVE,
+            "queues/delete": Verb.ADMIN,
+            "distrusts/none/lift": Verb.ADMIN,
+        }
         for path, needed in needs.items():
             answer = await client.send(path, agent="oncall", job="none", confirm="yes", reason="x")
             assert (answer.status_code == 403) is (needed is not verb), path
@@ -230,7 +235,7 @@ async def test_a_key_of_one_agent_finds_nothing_of_another(sqlite_ledger: Ledger
             page = await client.get("fleet")
             assert "oncall" in page
             assert "quinces" not in page
-            company_wide = ("approvals", "skills", "queues", "embedder", "audit")
+            company_wide = ("approvals", "skills", "distrusts", "queues", "embedder", "audit")
             others = [f"{path}?agent=secretary" for path in ("memories", "memories/archive", "runs", "cost")]
             for path in (*company_wide, *others):
                 assert "quinces" not in await client.get(path, 403)
