@@ -199,7 +199,9 @@ async def test_a_source_is_planned_distrusted_reported_and_trusted_again(world: 
         shown = await client.get(place)
         assert memory_ids(shown) == [memory_id]
         assert 'class="state distrusted"' in shown
-        assert "is distrusted" in await client.get(one, 404)
+        hidden = await client.get(one)
+        assert "it is distrusted" in hidden
+        assert "the roof leaks" not in hidden
         report = json.loads(await client.get(f"{place}/report"))
         assert memory_id in json.dumps(report)
         assert place.partition("/")[2] in await client.get("distrusts")
