@@ -1,12 +1,14 @@
 """Memory tests, the YAML and JSON files that hold them, and a file of recorded questions for a person to confirm."""
 
 import json
+import os
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 
 from memcore.config.loader import parse_yaml, read_bounded
 from memcore.errors import MemoryInputError
@@ -38,13 +40,21 @@ _SAID_CHARS = 60
 #: Characters of a memory that a recorded test asks for. Not its id: a summary that takes its place has another.
 _RECORDED_CHARS = 200
 
-#: What a person wrote who looks for it in a memory.
-_Text = Annotated[NotBlankStr, StringConstraints(max_length=MAX_TEXT_CHARS), NoNul]
-
 
 def folded(text: str) -> str:
-    """Return the text as tests compare it: without regard to case and to the width of white space."""
-    return " ".join(text.split()).casefold()
+    """Return the text as tests compare it: without regard to case, white space and how accents are coded."""
+    return unicodedata.normalize("NFC", " ".join(text.split()).casefold())
+
+
+def _findable(text: str) -> str:
+    # Every memory contains the empty text.
+    if not folded(text):
+        raise ValueError("must have a character that is no white space")
+    return text
+
+
+#: What a person wrote who looks for it in a memory.
+_Text = Annotated[NotBlankStr, StringConstraints(max_length=MAX_TEXT_CHARS), NoNul, AfterValidator(_findable)]
 
 
 class NamedMemory(Frozen):
@@ -184,7 +194,7 @@ def read_memory_tests(paths: Iterable[Path | str]) -> tuple[MemoryTest, ...]:
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
-        if not path.is_dir():
+        if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir raises for a name that is too long
             yield path
             continue
         files = sorted(each for each in path.rglob("*") if each.suffix in SUFFIXES)
@@ -196,7 +206,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 def _tests_of(file: Path) -> Iterator[MemoryTest]:
     text = read_bounded(file, most_bytes=MAX_FILE_BYTES)
     try:
-        document = json.loads(text) if file.suffix == ".json" else parse_yaml(text, str(file))
+        document = _parse_json(text, file) if file.suffix == ".json" else parse_yaml(text, str(file))
     except (ValueError, RecursionError):
         raise MemoryInputError(str(file), "is not valid JSON") from None
     if not isinstance(document, dict):
@@ -218,6 +228,19 @@ def _tests_of(file: Path) -> Iterator[MemoryTest]:
             wrong, name = MemoryInputError.of(error), given.get("name")
             test = repr(name[:_SAID_CHARS]) if isinstance(name, str) else str(number)
             raise MemoryInputError(f"{file}, test {test}, {wrong.field}", wrong.problem) from None
+
+
+def _parse_json(text: str, file: Path) -> Any:
+    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, value in pairs:
+            # JSON itself takes the last of two equal keys: an expectation would be lost silently.
+            if key in made:
+                raise MemoryInputError(str(file), f"gives the key {escaped(key[:_SAID_CHARS])} twice")
+            made[key] = value
+        return made
+
+    return json.loads(text, object_pairs_hook=mapping)
 
 
 def recorded_tests(agent_id: str, found: Iterable[tuple[str, Sequence[MemoryEntry]]]) -> str:

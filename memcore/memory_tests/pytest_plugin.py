@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
     from memcore.memory.memory import Memory
     from memcore.memory_tests.files import MemoryTest
+    from memcore.memory_tests.running import Asking
     from memcore.remote import RemoteMemory
 
 _OPENED: "pytest.StashKey[Memory | RemoteMemory]" = pytest.StashKey()
+_ASKING: "pytest.StashKey[Asking]" = pytest.StashKey()
 
 
 class UnmetExpectationError(AssertionError):
@@ -55,6 +57,10 @@ class MemoryTests(pytest.File):
         for test in read_memory_tests([self.path]):
             yield MemoryTestItem.from_parent(self, name=test.name, test=test)
 
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_how: Any, **_more: Any) -> Any:
+        """Show what is wrong with the file alone, without a traceback."""
+        return _sentence(excinfo.value) or super().repr_failure(excinfo)
+
 
 class MemoryTestItem(pytest.Item):
     """A memory test."""
@@ -65,29 +71,36 @@ class MemoryTestItem(pytest.Item):
 
     def runtest(self) -> None:
         """Ask the question of the test. Raises UnmetExpectationError, also where the memory gives no answer."""
-        from memcore.memory_tests.running import run_memory_tests  # noqa: PLC0415  # see above
-
-        report = run_memory_tests(_memory(self.config), [self._test])
-        if not report.passed:
-            (result,) = report.results
+        result = _asking(self.config).result(self._test)
+        if result.reasons:
             raise UnmetExpectationError("\n".join(result.reasons))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_how: Any, **_more: Any) -> Any:
         """Show the reasons alone, without a traceback."""
-        if isinstance(excinfo.value, UnmetExpectationError):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo)
+        return _sentence(excinfo.value) or super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return where the test stands."""
         return self.path, None, self.name
 
 
-def _memory(config: pytest.Config) -> "Memory | RemoteMemory":
-    if _OPENED not in config.stash:
+def _sentence(error: BaseException) -> str | None:
+    """Return an error of memtend's in words; a traceback would show the arguments of calls, and so the key."""
+    from memcore.errors import MemoryError  # noqa: A004, PLC0415  # the reference fixes the name; see above
+
+    if isinstance(error, MemoryError):
+        return f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, UnmetExpectationError) else None
+
+
+def _asking(config: pytest.Config) -> "Asking":
+    if _ASKING not in config.stash:
         from memcore.memory.memory import Memory  # noqa: PLC0415  # see above
+        from memcore.memory_tests.running import Asking  # noqa: PLC0415  # see above
 
         url = config.getoption("memtend_url")
         opened = Memory.connect(url, key=os.environ.get("MEMTEND_KEY")) if url else Memory.from_environment()
         config.stash[_OPENED] = opened
-    return config.stash[_OPENED]
+        # One for all: after tests in a row without an answer no further one waits for it.
+        config.stash[_ASKING] = Asking(opened)
+    return config.stash[_ASKING]

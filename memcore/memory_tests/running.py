@@ -78,7 +78,7 @@ def run_memory_tests(
         at_once: tests that are asked at one time.
         on_result: called with each result, in the order of the tests.
     """
-    began, results, run = monotonic(), list[MemoryTestResult](), _Run(memory)
+    began, results, run = monotonic(), list[MemoryTestResult](), Asking(memory)
     threads = ThreadPoolExecutor(at_once, thread_name_prefix="memory-test")
     try:
         for result in threads.map(run.result, tests):
@@ -91,14 +91,15 @@ def run_memory_tests(
     return MemoryTestReport(results=tuple(results), seconds=round(monotonic() - began, 4))
 
 
-class _Run:
-    """Asks one test after another; in several threads."""
+class Asking:
+    """Asks one test after another, in several threads, until too many in a row have no answer."""
 
     def __init__(self, memory: AskedMemory) -> None:
         self._memory = memory
         self._errors_in_a_row = 0
 
     def result(self, test: MemoryTest) -> MemoryTestResult:
+        """Return what came of a test."""
         began, outcome, shown = monotonic(), Outcome.ERROR, tuple[MemoryEntry, ...]()
         reasons: tuple[str, ...] = ("not asked, since others had no answer",)
         if self._errors_in_a_row < MOST_ERRORS:
@@ -140,7 +141,8 @@ class _Run:
         # A fence writes each < in another way.
         said = folded("\n".join(each.content for each in remembered.messages())).replace("&lt;", "<")
         for fact in test.facts:
-            if folded(str(fact)) not in said:
+            # Whole: Port is not Porto. What the person said follows a fact.
+            if f' {folded(str(fact))} — "' not in said:
                 yield f"facts: {fact} is not remembered of {test.person} for this question"
 
 

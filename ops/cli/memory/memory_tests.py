@@ -55,9 +55,10 @@ def run(
     ):
         bar = progress.add_task("asking", total=len(tests))
         report = run_memory_tests(memory, tests, on_result=lambda _: progress.update(bar, advance=1))
+    # First: what came of minutes of asking is seen where the file cannot be written.
+    _show(command, report)
     if junit is not None:
         _write(junit, report.junit(), mode="wb")
-    _show(command, report)
     if report.failed or report.errors:
         raise typer.Exit(EXIT_FAILED if report.failed else EXIT_INPUT)
 
@@ -100,7 +101,6 @@ def record(
     kept = [(question, entries) for question, entries in found if entries]
     if not kept:
         raise MemoryNotFoundError(f"none of the {len(asked)} recorded questions of agent {agent} finds anything")
-    file.parent.mkdir(parents=True, exist_ok=True)
     # Not over one that came meanwhile.
     _write(file, recorded_tests(agent, kept).encode(), mode="xb")
     command.show_facts({"file": str(file), "tests": len(kept), "found_nothing": len(found) - len(kept)})
@@ -113,6 +113,7 @@ async def _strong(service: "MemoryService", agent: str, question: str) -> tuple[
 
 def _write(file: Path, content: bytes, *, mode: str) -> None:
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         with file.open(mode) as target:
             target.write(content)
     except OSError as error:

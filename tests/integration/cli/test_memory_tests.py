@@ -79,6 +79,9 @@ def test_tests_pass_or_fail_by_what_the_stack_shows(
     assert "pages at 900 is not shown" in failed.out
     assert failed.out.splitlines()[-1].startswith("1 passed, 1 failed, 0 without an answer")
     assert PAGE not in failed.out
+    # What came of the tests is seen where the file cannot be written.
+    unwritten = memtend("test", "run", "--junit", str(folder))
+    assert (unwritten.code, "cannot be written" in unwritten.err, "wrong" in unwritten.out) == (2, True, True)
     _, case = ET.parse("junit.xml").getroot()  # noqa: S314  # written above
     assert (case.get("classname"), case.get("name"), [each.tag for each in case]) == (agent, "wrong", ["failure"])
 
@@ -134,6 +137,8 @@ def test_recorded_questions_become_tests_that_pass_today(
     assert (again.code, "is there: name another" in again.err, file.read_bytes()) == (2, True, before)
     few = tmp_path / "few.yaml"
     assert memtend.ok("test", "record", str(few), "--agent", agent, "--limit", "1", "--json").value["tests"] <= 1
+    beneath = memtend("test", "record", str(few / "under" / "tests.yaml"), "--agent", agent)
+    assert (beneath.code, "cannot be written (Not a directory)" in beneath.err) == (2, True), beneath
     nobody = memtend("test", "record", str(tmp_path / "none.yaml"), "--agent", new_agent())
     assert (nobody.code, "is recorded" in nobody.err, (tmp_path / "none.yaml").exists()) == (1, True, False)
 

@@ -77,6 +77,17 @@ def test_a_folder_without_tests_is_no_success(tmp_path: Path) -> None:
         read_memory_tests([tmp_path])
 
 
+def test_a_name_that_is_too_long_for_a_file_is_wrong_and_no_defect(tmp_path: Path) -> None:
+    with pytest.raises(MemoryConfigError, match="cannot be read"):
+        read_memory_tests([tmp_path / ("x" * 300)])
+
+
+def test_a_key_that_json_gives_twice_loses_no_expectation(tmp_path: Path) -> None:
+    twice = '{"agent": "a", "tests": [{"name": "n", "question": "q", "finds": ["x"], "finds": ["y"]}]}'
+    with pytest.raises(MemoryInputError, match=r"tests\.json: gives the key finds twice"):
+        read_memory_tests([written(tmp_path, twice, "tests.json")])
+
+
 GOOD = {"name": "page", "question": "when?", "finds": ["x"]}
 
 
@@ -89,6 +100,7 @@ GOOD = {"name": "page", "question": "when?", "finds": ["x"]}
         ({"finds": [{}]}, "finds.0: must name a memory by one of id, key and text"),
         ({"finds": [{"pattern": "x+"}]}, "finds.0.pattern: is not a known field"),
         ({"finds": [" "]}, "finds.0.text: must not be blank"),
+        ({"finds": ["\x1c"]}, "finds.0.text: must have a character that is no white space"),
         ({"finds": ["x"] * (MAX_EXPECTED + 1)}, f"finds: has {MAX_EXPECTED + 1} items; the limit is {MAX_EXPECTED}"),
         ({"finds": ["x" * 2_001]}, "finds.0.text: must have at most 2000 characters"),
         ({"question": "x" * 4_097}, "question: must have at most 4096 characters"),

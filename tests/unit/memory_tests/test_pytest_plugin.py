@@ -1,5 +1,6 @@
 """The pytest plug-in, in a pytest of its own that asks a server on loopback."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ import pytest
 from support.memories import record
 from support.recording_server import Request, recorder
 from support.repository import ROOT
+
+from memcore.memory_tests.running import MOST_ERRORS
 
 PLUGIN = "memcore.memory_tests.pytest_plugin"
 
@@ -60,3 +63,24 @@ def test_a_wrong_file_is_an_error_of_the_collection(project: Path) -> None:
     done = asked(project, "--memtend")
     assert done.returncode == 2, done.stdout
     assert "agent: is missing" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "files.py" not in done.stdout
+
+
+def test_without_a_server_the_reason_is_a_sentence_and_the_key_is_not_shown(project: Path) -> None:
+    for words in (["--memtend-url", "nowhere"], []):
+        done = asked(project, "--memtend", *words)
+        assert "2 failed" in done.stdout, done.stdout
+        assert "InputError: url: must begin with" in done.stdout or "nothing runs at" in done.stdout
+        assert "mt_secret" not in done.stdout
+        assert "environ" not in done.stdout
+
+
+def test_after_many_tests_without_an_answer_no_further_one_is_asked(project: Path) -> None:
+    tests = [{"name": f"{number}", "question": "when", "finds": ["x"]} for number in range(MOST_ERRORS + 5)]
+    (project / "memory_tests" / "oncall.yaml").write_text(json.dumps({"agent": "oncall", "tests": tests}))
+    with recorder(lambda _request: (403, {"detail": "no"})) as server:
+        done = asked(project, "--memtend", "--memtend-url", server.url)
+        assert len(server.requests) == MOST_ERRORS
+    assert f"{MOST_ERRORS + 5} failed" in done.stdout, done.stdout
+    assert done.stdout.count("\nnot asked, since others had no answer") == 5
