@@ -1,6 +1,6 @@
-"""The pytest plug-in: with ``--memtend``, pytest collects the memory tests of folders named ``memory_tests``.
+"""The pytest plug-in, loaded by ``-p``: pytest collects the memory tests of folders named ``memory_tests``.
 
-Every pytest imports this module where memtend is installed, so it imports the rest when somebody asks for it.
+No entry point loads it: pytest rewrites all modules of a package that has one, in every test run where it is installed.
 """
 
 import os
@@ -26,15 +26,14 @@ class UnmetExpectationError(AssertionError):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options."""
+    """Add the option."""
     group = parser.getgroup("memtend")
-    group.addoption("--memtend", action="store_true", help="Collect memory_tests/*.yaml, *.yml and *.json.")
     group.addoption("--memtend-url", help="Ask the server at this address, with the key in MEMTEND_KEY.")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "MemoryTests | None":
     """Collect a file of memory tests."""
-    if not parent.config.getoption("memtend") or file_path.parent.name != "memory_tests":
+    if file_path.parent.name != "memory_tests":
         return None
     from memcore.memory_tests.files import SUFFIXES  # noqa: PLC0415  # see above
 

@@ -33,7 +33,6 @@ def test_the_wheel_carries_the_licence_and_the_command(wheel: zipfile.ZipFile) -
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     scripts = wheel.read(next(name for name in names if name.endswith("/entry_points.txt"))).decode()
     assert "memtend = memcore.programs:memtend" in scripts
-    assert "[pytest11]\nmemtend = memcore.memory_tests.pytest_plugin" in scripts
 
 
 def test_the_command_runs_from_the_wheel_alone(wheel: zipfile.ZipFile, tmp_path: Path) -> None:

@@ -37,7 +37,6 @@ def project(tmp_path: Path) -> Path:
 
 
 def asked(project: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    # As the wheel's entry point names it, which an older installation of this checkout may lack.
     environ = {"PYTHONPATH": str(ROOT), "MEMTEND_KEY": "mt_secret", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", PLUGIN, "-q", "-p", "no:cacheprovider", *words],
@@ -45,22 +44,19 @@ def asked(project: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     )  # fmt: skip
 
 
-def test_memory_tests_are_tests_of_pytest_where_they_are_asked_for(project: Path) -> None:
+def test_memory_tests_are_tests_of_pytest_beside_others(project: Path) -> None:
+    (project / "test_own.py").write_text("from memcore import Memory\ndef test() -> None:\n    assert Memory\n")
     with recorder(answer) as server:
-        done = asked(project, "--memtend", "--memtend-url", server.url)
+        done = asked(project, "--memtend-url", server.url)
     assert done.returncode == 1, done.stdout
-    assert "1 failed, 1 passed" in done.stdout
+    assert "1 failed, 2 passed" in done.stdout
     assert "finds: text frozen on Fridays is not shown" in done.stdout
     assert "Traceback" not in done.stdout
 
 
-def test_nothing_is_collected_where_nobody_asks(project: Path) -> None:
-    assert "no tests ran" in asked(project).stdout
-
-
 def test_a_wrong_file_is_an_error_of_the_collection(project: Path) -> None:
     (project / "memory_tests" / "oncall.yaml").write_text("tests: [{name: n}]")
-    done = asked(project, "--memtend")
+    done = asked(project)
     assert done.returncode == 2, done.stdout
     assert "agent: is missing" in done.stdout
     assert "Traceback" not in done.stdout
@@ -69,7 +65,7 @@ def test_a_wrong_file_is_an_error_of_the_collection(project: Path) -> None:
 
 def test_without_a_server_the_reason_is_a_sentence_and_the_key_is_not_shown(project: Path) -> None:
     for words in (["--memtend-url", "nowhere"], []):
-        done = asked(project, "--memtend", *words)
+        done = asked(project, *words)
         assert "2 failed" in done.stdout, done.stdout
         assert "InputError: url: must begin with" in done.stdout or "nothing runs at" in done.stdout
         assert "mt_secret" not in done.stdout
@@ -80,7 +76,7 @@ def test_after_many_tests_without_an_answer_no_further_one_is_asked(project: Pat
     tests = [{"name": f"{number}", "question": "when", "finds": ["x"]} for number in range(MOST_ERRORS + 5)]
     (project / "memory_tests" / "oncall.yaml").write_text(json.dumps({"agent": "oncall", "tests": tests}))
     with recorder(lambda _request: (403, {"detail": "no"})) as server:
-        done = asked(project, "--memtend", "--memtend-url", server.url)
+        done = asked(project, "--memtend-url", server.url)
         assert len(server.requests) == MOST_ERRORS
     assert f"{MOST_ERRORS + 5} failed" in done.stdout, done.stdout
     assert done.stdout.count("\nnot asked, since others had no answer") == 5
