@@ -147,8 +147,8 @@ def test_a_part_whose_heartbeat_stopped_is_not_ready_although_it_runs(
     wait_until(is_ready, what="the supervisor to see it again")
 
 
-#: Shell: shows life all the time.
-LIVES = "touch $READY; while :; do : > $ALIVE; sleep 0.05; done"
+#: Shell: shows life all the time, first of all: one that is ready may be stopped at once.
+LIVES = ": > $ALIVE; touch $READY; while :; do : > $ALIVE; sleep 0.05; done"
 
 
 class Clock:
