@@ -126,7 +126,7 @@ class _Wording:
         ]
         if not tokens:
             return cls._as_a_whole("marks", whole.split())
-        tokens = [part for token in tokens for part in ((token,) if token in exact else _parts(token))]
+        tokens = _joined(tokens, exact)
         # All at once: no token has a line break.
         folded = fold("\n".join(tokens)).split("\n")
         keys = [token if token in exact else _key(key) for token, key in zip(tokens, folded, strict=True)]
@@ -168,8 +168,15 @@ def _says_something(mark: str) -> bool:
     return category.startswith("S") and category != "Sk"
 
 
-def _parts(token: str) -> tuple[str, ...]:
-    return tuple(filter(None, solid.groups())) if (solid := _SOLID.fullmatch(token)) else (token,)
+def _joined(tokens: Sequence[str], exact: set[str]) -> list[str]:
+    """Return the words with two parts of one as one. Not one as its parts: "time" would stand in "timeout"."""
+    found: list[str] = []
+    for token in tokens:
+        if found and exact.isdisjoint({found[-1], token}) and _SOLID.fullmatch(found[-1] + token):
+            found[-1] += token
+        else:
+            found.append(token)
+    return found
 
 
 def _key(key: str) -> str:

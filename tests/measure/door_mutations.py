@@ -16,7 +16,7 @@ MEMORY_TESTS = (
 )  # fmt: skip
 
 EVALUATION = (
-    ("tokens = [part for token in tokens for part in ((token,) if token in exact else _parts(token))]", "pass"),
+    ("tokens = _joined(tokens, exact)", "pass"),
     ("return self.reading is _recently", "return False"),
     ("if self.is_vague:", "if False:"),
     ('scores["shown_wrongly"] = float(any(entry.standing is not Standing.WEAK for entry in entries))', "pass"),
