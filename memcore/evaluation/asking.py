@@ -1,10 +1,13 @@
 """Asks every question by search and by prompt, and judges what is shown."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import perf_counter
 from typing import Self
+
+import numpy as np
 
 from memcore.backends.protocol import MemoryBackend
 from memcore.client.client import MemoryClient
@@ -12,8 +15,8 @@ from memcore.client.results import StoreReceipt
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.evaluation.dataset import Dataset, Question
-from memcore.evaluation.measures import compare, interval, ndcg
 from memcore.finetune.evaluate import DEPTH, Improvement
+from memcore.finetune.evaluate import compare as bootstrap
 from memcore.models.answers import Shown, Standing
 from memcore.models.base import Frozen
 from memcore.models.memory import MemoryQuery
@@ -29,6 +32,9 @@ _PORTION = 1_024
 #: How long after an agent's last memory it is asked.
 _ASKED_AFTER = timedelta(hours=1)
 
+#: Makes the resamples the same every time.
+_SEED = 4
+
 #: The measures by name: what each says, and whether more is better.
 MEASURES: Mapping[str, tuple[str, bool]] = {
     "recall": ("share of what answers that a search shows", True),
@@ -41,6 +47,22 @@ MEASURES: Mapping[str, tuple[str, bool]] = {
     "prompt_tokens": ("tokens of the messages that a prompt gets", False),
     "milliseconds": ("time of a search", False),
 }
+
+
+def ndcg(ranked: Sequence[str], wanted: Collection[str]) -> float:
+    """Return NDCG@10 with binary judgments."""
+    gain = sum(1.0 / math.log2(place + 2) for place, name in enumerate(ranked[:DEPTH]) if name in wanted)
+    return gain / sum(1.0 / math.log2(place + 2) for place in range(min(DEPTH, len(wanted))))
+
+
+def interval(scores: Sequence[float]) -> Improvement:
+    """Return the mean over questions and its 95 % interval."""
+    return compare(scores, [0.0] * len(scores))
+
+
+def compare(scores: Sequence[float], others: Sequence[float]) -> Improvement:
+    """Return the mean difference and its 95 % interval, paired: the same questions are drawn for both."""
+    return bootstrap(np.asarray(scores, dtype=float), np.asarray(others, dtype=float), seed=_SEED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ EVALUATION = (
     ('scores["stale_first"] = float(first in stale)', 'scores["stale_first"] = 0.0'),
     ('return "better" if (apart.low > 0.0) is is_more_better else "worse"', 'return "better"'),
     ("if twice:", "if False:"),
+    ("clock.set(question)", "pass"),
     ("shutil.rmtree(home, ignore_errors=True)", "pass"),
     ("storage.pop(name, None)", "pass"),
     ('"finds": [] if is_unanswerable else marked or sessions,', '"finds": marked or sessions,'),

@@ -90,7 +90,7 @@ def evaluate(
 
 def _answers(dataset: Dataset, name: str, policy: Policy | None, *, budget: int, is_silent: bool) -> list[Judged]:
     # The supervisor and Celery take a second to import, and a file may be wrong.
-    from workers.stack.throwaway import throwaway_stack  # noqa: PLC0415  # see above
+    from workers.stack.running import throwaway_stack  # noqa: PLC0415  # see above
 
     text = None if policy is None else yaml.safe_dump(_without_places(policy))
     with throwaway_stack(text) as stack, Progress(disable=is_silent or not sys.stderr.isatty()) as progress:

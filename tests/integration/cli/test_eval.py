@@ -62,6 +62,48 @@ def test_two_policies_are_compared_in_stacks_that_are_gone_afterwards(
     assert len(memtend.ok("list", agent, "--json").value["memories"]) == 1
 
 
+@pytest.mark.timeout(600)
+def test_kinds_and_format_do_what_they_say_and_each_question_has_its_own_time(
+    memtend: CommandLine, tmp_path: Path
+) -> None:
+    days = [("m1", "2026-05-01"), ("m2", "2026-05-08")]
+    kept = [
+        {
+            "agent_id": AGENT,
+            "id": name,
+            "content": f"Ada sailed to Hvar ({name}).",
+            "created_at": f"{day}T10:00:00Z",
+        }
+        for name, day in days
+    ]
+    question = "Where did Ada sail today?"
+    asked = [
+        {"agent_id": AGENT, "question": question, "finds": [name], "kind": name, "asked_at": f"{day}T20:00:00Z"}
+        for name, day in days
+    ]
+    path = tmp_path / "data.txt"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in (*kept, *asked)), encoding="utf-8")
+    assert "format: cannot be told" in memtend("eval", str(path)).err
+    (found,) = memtend.ok("eval", str(path), "--format", "jsonl", "--json").value
+    means = {(each["kind"], each["measure"]): each["mean"] for each in found["measures"]}
+    # Each names one day by the time at which it is asked.
+    assert (means["m1", "ndcg_at_10"], means["m2", "ndcg_at_10"]) == (1.0, 1.0)
+
+    out = memtend.ok("eval", str(path), "--format", "jsonl", "--kinds").out
+    assert out.startswith("policy: starter")
+    assert "kind" in out
+    assert {"all", "m1", "m2"} <= {*out.split()}
+
+
+@pytest.mark.timeout(600)
+def test_a_policy_that_keeps_nothing_is_named(memtend: CommandLine, data: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "none.yaml"
+    policy.write_text("memory: {level: none}\n")
+    wrong = memtend("eval", str(data), "--policy", str(policy))
+    assert wrong.code != 0
+    assert "level none" in wrong.err
+
+
 def test_a_wrong_file_is_named_before_anything_starts(memtend: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "data.jsonl"
     path.write_text(json.dumps({"agent_id": AGENT, "question": "Who?", "finds": ["m1"]}), encoding="utf-8")

@@ -10,9 +10,8 @@ from support.search_backends import PlainBackend
 
 from memcore.client.envelopes import ImportRecord
 from memcore.config.policy import Policy
-from memcore.evaluation.asking import MEASURES, AskedAt, Asking, Judged, differences, summary
+from memcore.evaluation.asking import MEASURES, AskedAt, Asking, Judged, differences, ndcg, summary
 from memcore.evaluation.dataset import Dataset, Question
-from memcore.evaluation.measures import ndcg
 from memcore.models.answers import Standing
 from memcore.models.memory import MemoryCategory
 
@@ -25,12 +24,12 @@ def asked(question: str, finds: Collection[str] = (), **more: object) -> Questio
     return Question.model_validate({"agent_id": "ada", "question": question, "finds": tuple(finds), **more})
 
 
-def judged(question: Question, *shown: str, standing: Standing = Standing.STRONG) -> Judged:
+def judged(question: Question, *shown: str, standing: Standing = Standing.STRONG, budget: int = 500) -> Judged:
     """Ask one question of a backend that shows these texts, each named by itself."""
     records = [memory(n, content=text) for n, text in enumerate(shown)]
     entries = [each.entry.model_copy(update={"relevance_score": 0.9, "standing": standing}) for each in records]
     ids = {"ada": {text: text for text in (OLD, NEW, OTHER)} | {each.content: each.id for each in entries}}
-    asking = Asking(PlainBackend(tuple(entries)), Policy(), lambda: DAY, budget=500, ids=ids)
+    asking = Asking(PlainBackend(tuple(entries)), Policy(), lambda: DAY, budget=budget, ids=ids)
     return asyncio.run(asking.ask(question))
 
 
@@ -42,6 +41,14 @@ def test_what_is_shown_is_held_against_what_answers() -> None:
     assert found.scores["shown"] == 2.0
     assert "shown_wrongly" not in found.scores
     assert "stale_first" not in found.scores
+
+
+def test_a_budget_bounds_the_prompt() -> None:
+    texts = [f"On day {n} the ferry to Hvar left at {n} and carried {n} dogs and boxes." for n in range(1, 20)]
+    question = asked("When does the ferry to Hvar leave?")
+    few, more = (judged(question, *texts, budget=budget).scores["prompt_tokens"] for budget in (100, 300))
+    # The message that says how to read them is in each, beside the budget.
+    assert few < more <= few + 200.0
 
 
 def test_what_finds_nothing_has_no_recall() -> None:
