@@ -24,7 +24,8 @@ EVALUATION = (
     ('return "better" if (apart.low > 0.0) is is_more_better else "worse"', 'return "better"'),
     ("if twice:", "if False:"),
     ("clock.set(question)", "pass"),
-    ("shutil.rmtree(home, ignore_errors=True)", "pass"),
+    ("os.close(take_over(home))", "pass"),
+    ("fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass"),
     ("storage.pop(name, None)", "pass"),
     ('"finds": [] if is_unanswerable else marked or sessions,', '"finds": marked or sessions,'),
 )

@@ -1,13 +1,22 @@
 """``memtend eval``: questions are asked of a stack of its own, and an installation is not touched."""
 
 import json
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 from support.command_line import CommandLine
 from support.memories import new_agent
-from support.running_stack import StackAddress
+from support.running_stack import StackAddress, clean_environ
+
+from memcore.errors import MemoryConfigError
+from memcore.programs import program_argv
+from workers.stack.home import read_state
+from workers.stack.running import throwaway_stack
 
 AGENT = "evaluated"
 
@@ -60,6 +69,41 @@ def test_two_policies_are_compared_in_stacks_that_are_gone_afterwards(
     assert AGENT not in [each["agent_id"] for each in memtend.ok("agents", "list", "--json").value]
     assert stack.settings.home.is_dir()
     assert len(memtend.ok("list", agent, "--json").value["memories"]) == 1
+
+
+@pytest.mark.timeout(600)
+def test_what_a_killed_evaluation_leaves_is_ended_and_removed_by_the_next(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    words = (*program_argv("ops.cli.main", python=sys.executable), "eval", str(data))
+    killed = subprocess.Popen(
+        words, env={**clean_environ(), "TMPDIR": str(temporary)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    parts: list[psutil.Process] = []
+    try:
+        deadline = time.monotonic() + 120
+        while len(parts) < 3:
+            assert killed.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+            states = [state for each in temporary.iterdir() if (state := read_state(each)) is not None]
+            parts = [psutil.Process(part.pid) for state in states for part in state.parts if part.pid is not None]
+    finally:
+        killed.kill()
+        killed.wait()
+    (home,) = temporary.glob("memtend-throwaway-*")
+    assert all(part.is_running() for part in parts)
+
+    # A policy that is refused ends the next one as soon as it has cleaned up.
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    refused = throwaway_stack("memory: {level: forever}")
+    with pytest.raises(MemoryConfigError):
+        refused.__enter__()
+    psutil.wait_procs(parts, timeout=30)
+    assert not [part for part in parts if part.is_running() and part.status() != psutil.STATUS_ZOMBIE]
+    assert not home.exists()
 
 
 @pytest.mark.timeout(600)
