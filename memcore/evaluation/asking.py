@@ -5,10 +5,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import perf_counter
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from memcore.backends.evidence import terms_of
 from memcore.backends.protocol import MemoryBackend
 from memcore.client.client import MemoryClient
 from memcore.client.results import StoreReceipt
@@ -63,6 +64,15 @@ def interval(scores: Sequence[float]) -> Improvement:
 def compare(scores: Sequence[float], others: Sequence[float]) -> Improvement:
     """Return the mean difference and its 95 % interval, paired: the same questions are drawn for both."""
     return bootstrap(np.asarray(scores, dtype=float), np.asarray(others, dtype=float), seed=_SEED)
+
+
+#: The measures by which a verdict is said first, as a sentence calls them.
+HEADLINES: Mapping[str, str] = {
+    "recall": "evidence found",
+    "prompt_recall": "evidence in prompts",
+    "shown_wrongly": "shown where nothing answers",
+    "stale_first": "outdated before current",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,13 +145,33 @@ def store(
     return ids
 
 
+class Kept(NamedTuple):
+    """Where a memory of the data is in the store: under its id, or in the memory that replaced it.
+
+    ``words`` are what that one must say to hold it; none where it is the memory itself, or says all of it.
+    """
+
+    memory_id: str
+    words: frozenset[str] = frozenset()
+
+    def is_in(self, texts: Mapping[str, str]) -> bool:
+        """Return whether one of these texts, by their ids in the store, holds it."""
+        text = texts.get(self.memory_id)
+        return text is not None and (not self.words or self.words <= terms_of(text))
+
+
+def as_stored(ids: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Kept]]:
+    """Return where each memory of the data is before anything replaced it, by agent and id in the data."""
+    return {agent_id: {name: Kept(each) for name, each in own.items()} for agent_id, own in ids.items()}
+
+
 class Asking:
     """Asks questions of a connected backend.
 
     Args:
         clock: the time at which a question is asked.
         budget: tokens that a prompt may have.
-        ids: of every memory in the store, by agent and id in the data.
+        kept: where every memory is, by agent and id in the data.
     """
 
     def __init__(
@@ -151,9 +181,9 @@ class Asking:
         clock: Clock,
         *,
         budget: int,
-        ids: Mapping[str, Mapping[str, str]],
+        kept: Mapping[str, Mapping[str, Kept]],
     ) -> None:
-        self._backend, self._budget, self._ids = backend, budget, ids
+        self._backend, self._budget, self._kept = backend, budget, kept
         self._last = LastUse()
         self._prompts = ContextInjectionStrategy.from_policy(
             policy, backend=backend, use_recorder=self._last, clock=clock
@@ -163,7 +193,7 @@ class Asking:
     async def ask(self, question: Question) -> Judged:
         """Ask one question by search and by prompt. Raises MemoryConnectionError."""
         agent_id, text = question.agent_id, question.question
-        ids = self._ids.get(agent_id, {})
+        kept = self._kept.get(agent_id, {})
         begun = perf_counter()
         entries = await self._backend.retrieve(agent_id, MemoryQuery(text=text, limit=LIMIT))
         milliseconds = (perf_counter() - begun) * 1e3
@@ -175,40 +205,59 @@ class Asking:
             "prompt_tokens": float(sum(self._tokens.estimate_tokens(each.content) for each in messages)),
             "milliseconds": milliseconds,
         }
-        if wanted := {ids[name] for name in question.finds}:
-            right = wanted & {*shown}
+        if wanted := {kept[name] for name in question.finds}:
+            texts, ranked = ({each.id: each.content for each in some} for some in (entries, ranking))
+            prompt = dict.fromkeys(self._last.taken(), "\n".join(each.content for each in messages))
+            right = {each.memory_id for each in wanted if each.is_in(texts)}
+            # One that is ranked and does not say what it must is in no place.
+            places = {each.memory_id if each.is_in(ranked) else repr(each) for each in wanted}
             scores |= {
-                "recall": len(right) / len(wanted),
+                "recall": sum(each.is_in(texts) for each in wanted) / len(wanted),
                 "precision": len(right) / len(shown) if shown else 0.0,
-                "ndcg_at_10": ndcg([entry.id for entry in ranking], wanted),
-                "prompt_recall": len(wanted & {*self._last.taken()}) / len(wanted),
+                "ndcg_at_10": ndcg(list(ranked), places),
+                "prompt_recall": sum(each.is_in(prompt) for each in wanted) / len(wanted),
             }
         else:
             scores["shown_wrongly"] = float(any(entry.standing is not Standing.WEAK for entry in entries))
-        if stale := {ids[name] for name in question.stale} - wanted:
-            first = next((each for each in shown if each in wanted or each in stale), None)
+        answering = {each.memory_id for each in wanted}
+        if stale := {kept[name].memory_id for name in question.stale} - answering:
+            first = next((each for each in shown if each in answering or each in stale), None)
             scores["stale_first"] = float(first in stale)
         return Judged(question=question, shown=tuple(shown), scores=scores)
 
 
 class AskedAt:
-    """The clock of an evaluation: the time of the question that is asked."""
+    """The clock of an evaluation: the time of the question that is asked, as many days later as passed since."""
 
     def __init__(self, dataset: Dataset) -> None:
-        self._last = {
+        last = {
             agent_id: max((each.created_at for each in records if each.created_at), default=None)
             for agent_id, records in dataset.memories.items()
         }
+        self._asked = {agent_id: None if each is None else each + _ASKED_AFTER for agent_id, each in last.items()}
+        self._latest = dict(self._asked)
+        for question in dataset.questions:
+            times = (self._latest.get(question.agent_id), question.asked_at)
+            self._latest[question.agent_id] = max((each for each in times if each is not None), default=None)
         self._now: datetime | None = None
+        self._later = timedelta()
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents of the data, in its order."""
+        return tuple(self._latest)
 
     def set(self, question: Question) -> None:
         """Let it be the time at which a question is asked."""
-        last = self._last.get(question.agent_id)
-        self._now = question.asked_at or (None if last is None else last + _ASKED_AFTER)
+        self._now = question.asked_at or self._asked.get(question.agent_id)
+
+    def set_day(self, agent_id: str, day: int) -> None:
+        """Let so many days have passed, for all; it is that day's time for this agent, after its last question."""
+        self._now, self._later = self._latest.get(agent_id), timedelta(days=day)
 
     def __call__(self) -> datetime:
-        """Return the time of the question."""
-        return self._now or utc_now()
+        """Return the time."""
+        return (self._now or utc_now()) + self._later
 
 
 def summary(judged: Sequence[Judged]) -> list[Measured]:
@@ -243,6 +292,13 @@ def differences(first: Sequence[Judged], other: Sequence[Judged]) -> list[Differ
                 )
             )
     return found
+
+
+def in_words(difference: Difference) -> str:
+    """Return a difference as a sentence."""
+    name = HEADLINES.get(difference.measure, difference.measure.replace("_", " "))
+    within = f"{difference.low:+.3f} to {difference.high:+.3f}"
+    return f"{name} {difference.mean:+.3f} ({within}): {difference.verdict}"
 
 
 def _verdict(apart: Improvement, *, is_more_better: bool) -> str:

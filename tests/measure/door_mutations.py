@@ -24,6 +24,8 @@ EVALUATION = (
     ('return "better" if (apart.low > 0.0) is is_more_better else "worse"', 'return "better"'),
     ("if twice:", "if False:"),
     ("clock.set(question)", "pass"),
+    ("return (self._now or utc_now()) + self._later", "return self._now or utc_now()"),
+    ("self._replaced |= {gone.entry.id: _heir(gone, each.incoming[0]) for gone in each.outgoing}", "pass"),
     ("os.close(take_over(home))", "pass"),
     ("fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass"),
     ("storage.pop(name, None)", "pass"),

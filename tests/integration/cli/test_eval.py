@@ -6,15 +6,21 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from support.command_line import CommandLine
+from support.daily_maintenance import TEXTS, maintained
 from support.memories import new_agent
 from support.running_stack import StackAddress, clean_environ
+from support.stub_llm_process import StubLLM
 
+from examples.stub_llm.fault import Fault, Scripted
+from memcore.backends.evidence import terms_of
 from memcore.errors import MemoryConfigError
 from memcore.programs import program_argv
+from ops.cli.memory.evaluate import done_in_words
 from workers.stack.home import read_state
 from workers.stack.running import throwaway_stack
 
@@ -31,6 +37,40 @@ LINES = [
     {"agent_id": AGENT, "question": "When does the ferry to Hvar leave?", "finds": ["m1"], "kind": "one"},
     {"agent_id": AGENT, "question": "What is Mia allergic to?", "finds": ["m2"], "kind": "two"},
     {"agent_id": AGENT, "question": "Who painted the chapel ceiling?"},
+]
+
+NONE_SHOWN = "no difference that these questions can show"
+
+BOATS = ("Ana", "Bora", "Cetina", "Dunav", "Estela", "Flora", "Galeb", "Hera")
+
+#: Memories that go after twenty days, one said twice, and a question for each.
+FLEETING: list[dict[str, Any]] = [
+    *(
+        {
+            "agent_id": AGENT,
+            "id": boat,
+            "content": f"The boat {boat} was painted in spring.",
+            "created_at": "2026-05-01T10:00:00Z",
+        }
+        for boat in BOATS
+    ),
+    *(
+        {"agent_id": AGENT, "id": name, "content": text, "category": "semantic", "created_at": "2026-05-01T10:00:00Z"}
+        for name, text in [
+            ("bees", "Mia is allergic to peanuts."),
+            ("again", "mia is allergic to peanuts"),
+            ("cabin", "Ivo owns cabin fourteen."),
+        ]
+    ),
+    *({"agent_id": AGENT, "question": f"When was the boat {boat} painted?", "finds": [boat]} for boat in BOATS),
+    *(
+        {"agent_id": AGENT, "question": question, "finds": [name]}
+        for name, question in [
+            ("bees", "What is Mia allergic to?"),
+            ("again", "What is mia allergic to?"),
+            ("cabin", "Which cabin does Ivo own?"),
+        ]
+    ),
 ]
 
 
@@ -137,6 +177,51 @@ def test_kinds_and_format_do_what_they_say_and_each_question_has_its_own_time(
     assert out.startswith("policy: starter")
     assert "kind" in out
     assert {"all", "m1", "m2"} <= {*out.split()}
+
+
+@pytest.mark.timeout(600)
+def test_days_of_maintenance_are_said_beside_before(memtend: CommandLine, tmp_path: Path) -> None:
+    path, policy = tmp_path / "data.jsonl", tmp_path / "policy.yaml"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in FLEETING), encoding="utf-8")
+    policy.write_text(
+        "memory: {level: persistent, consolidation: {retention: {rules: [{category: episodic, retention_days: 20}]}}}"
+    )
+    words = ("eval", str(path), "--policy", str(policy), "--nights", "30, 8", "--json")
+    (found,) = memtend.ok(*words).value
+    week, month = found["after"]
+    assert (week["days"], month["days"]) == (8, 30)
+    # What was said twice became one, which still answers for both.
+    assert (week["done"]["merged"], week["done"]["summaries"], week["done"]["removed"]) == (2, 1, 0)
+    assert {each["verdict"] for each in week["beside_before"] if each["measure"] == "recall"} == {NONE_SHOWN}
+    assert (month["done"]["removed"], month["done"]["live"]) == (8, 2)
+    verdicts = {each["measure"]: each["verdict"] for each in month["beside_before"]}
+    assert verdicts["recall"] == verdicts["prompt_recall"] == "worse"
+    assert "milliseconds" not in verdicts
+    recall = {each["measure"]: each["mean"] for each in month["measures"] if each["kind"] is None}["recall"]
+    assert recall == pytest.approx(3 / 11)
+
+
+def test_a_model_is_asked_within_the_day_that_waits_for_it(stub: StubLLM, tmp_path: Path) -> None:
+    done, kept, left = maintained(tmp_path, 8, llm_url=stub.url, strategy="llm", min_new=1, gate={"enabled": False})
+    assert stub.log()
+    assert (done.merged, done.summaries, done.live, done.reason) == (2, 1, 2, None)
+    assert {each.memory_id for each in kept.values()} == left
+    # What a model wrote must say the words of what it replaced.
+    assert kept["bees"].words == terms_of(TEXTS["bees"])
+    assert not kept["ferry, said again"].words
+
+
+def test_a_run_that_fails_is_said_with_its_reason(stub: StubLLM, tmp_path: Path) -> None:
+    stub.order(Scripted(fault=Fault.STATUS, status=401))
+    done, _, _ = maintained(tmp_path, 8, llm_url=stub.url, strategy="llm", min_new=1, gate={"enabled": False})
+    assert (done.live, done.failed) == (3, 2)
+    assert done_in_words(done).endswith(f"3 are live; failed runs: 2 ({done.reason})")
+
+
+def test_other_numbers_of_days_are_refused_before_anything_starts(memtend: CommandLine, data: Path) -> None:
+    wrong = memtend("eval", str(data), "--nights", "1,x")
+    assert wrong.code != 0
+    assert "nights: must be different numbers from 1 to 365" in wrong.err
 
 
 @pytest.mark.timeout(600)
