@@ -27,6 +27,9 @@ from memcore.retrieval.protocol import DefaultTokenEstimator
 #: Memories that a search may show.
 LIMIT = 20
 
+#: What is kept of a question that went wrong: so many of the memories shown, so many characters of each.
+SHOWN, SHOWN_CHARS = 5, 300
+
 #: Memories sent in one round.
 _PORTION = 1_024
 
@@ -77,11 +80,20 @@ HEADLINES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """One question, the ids that a search showed, and its measures by name; one that says nothing here is left out."""
+    """One question, the ids that a search showed, and its measures by name; one that says nothing here is left out.
+
+    Where it went wrong, ``texts`` are what the search showed first, cut short.
+    """
 
     question: Question
     shown: tuple[str, ...]
     scores: Mapping[str, float]
+    texts: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What went wrong with it, in words."""
+        return _faults(self.scores)
 
 
 class Measured(Frozen):
@@ -223,7 +235,19 @@ class Asking:
         if stale := {kept[name].memory_id for name in question.stale} - answering:
             first = next((each for each in shown if each in answering or each in stale), None)
             scores["stale_first"] = float(first in stale)
-        return Judged(question=question, shown=tuple(shown), scores=scores)
+        cut = tuple(entry.content[:SHOWN_CHARS] for entry in entries[: SHOWN if _faults(scores) else 0])
+        return Judged(question=question, shown=tuple(shown), scores=scores, texts=cut)
+
+
+def _faults(scores: Mapping[str, float]) -> tuple[str, ...]:
+    found = scores.get("recall", 1.0)
+    said = {
+        "nothing that answers was found": found == 0.0,
+        "a part of what answers was not found": 0.0 < found < 1.0,
+        "something was shown where nothing answers": scores.get("shown_wrongly") == 1.0,
+        "what is outdated stood before what is current": scores.get("stale_first") == 1.0,
+    }
+    return tuple(fault for fault, is_so in said.items() if is_so)
 
 
 class AskedAt:

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +18,6 @@ from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.evaluation.asking import (
-    HEADLINES,
     MEASURES,
     AskedAt,
     Asking,
@@ -27,15 +26,13 @@ from memcore.evaluation.asking import (
     Kept,
     Measured,
     as_stored,
-    differences,
-    in_words,
     store,
-    summary,
 )
 from memcore.evaluation.dataset import Dataset, Format, read_dataset
-from memcore.evaluation.maintained import DailyMaintenance, MaintenanceDone, read_days
-from memcore.models.base import Frozen
+from memcore.evaluation.maintained import DailyMaintenance, read_days
+from memcore.evaluation.results import Asked, PolicyResult, done_in_words, later
 from ops.cli.console import AsJson, say, show_json, show_rows
+from ops.cli.memory.evaluation_report import check_report, write_report
 from ops.cli.session import Commands, await_stored
 
 app = Commands()
@@ -45,34 +42,6 @@ _BUDGET = 1_000
 
 #: Keys of a policy that say where an installation's data is: an evaluation has its own.
 _PLACES = ("vector_store", "history_store")
-
-
-class AfterDays(Frozen):
-    """What one policy made of the questions after days of maintenance, beside before and beside the first policy."""
-
-    days: int
-    done: MaintenanceDone
-    measures: tuple[Measured, ...]
-    beside_before: tuple[Difference, ...]
-    beside_first: tuple[Difference, ...] = ()
-
-
-class PolicyResult(Frozen):
-    """What one policy made of the questions, and how far it is from the first one; then after days of maintenance."""
-
-    policy: str
-    measures: tuple[Measured, ...]
-    beside_first: tuple[Difference, ...] = ()
-    after: tuple[AfterDays, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """The answers to all questions after some days; before the first, nothing is done."""
-
-    days: int
-    judged: list[Judged]
-    done: MaintenanceDone = field(default_factory=MaintenanceDone)
 
 
 @dataclass(frozen=True)
@@ -98,49 +67,34 @@ def evaluate(
         str | None,
         typer.Option("--nights", help="Simulate so many days of maintenance and ask again after each, such as 1,7,30."),
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page of it, an HTML file that needs nothing else.")
+    ] = None,
     kinds: Annotated[bool, typer.Option("--kinds", help="Give each kind of question apart, too.")] = False,
 ) -> None:
     """Store memories in a throw-away stack, ask questions whose answers you know, and say how it went."""
     days = () if after is None else read_days(after)
+    check_report(report)
     dataset = read_dataset(file, form)
     named: list[tuple[str, Policy | None]] = [(str(path), effective_policy(path)) for path in policies or ()]
     named = named or [("starter", None)]
     asked = [_asked(dataset, name, policy, days, budget=budget, is_silent=command.as_json) for name, policy in named]
-    results = [_result(name, each, asked[0]) for (name, _), each in zip(named, asked, strict=True)]
+    results = [PolicyResult.of(name, each, asked[0]) for (name, _), each in zip(named, asked, strict=True)]
+    if report is not None:
+        write_report(report, dataset, results, asked, budget=budget)
     if command.as_json:
         show_json(results)
         return
     for result in results:
         _show(result, has_kinds=kinds)
-
-
-def _result(name: str, asked: Sequence[_Asked], first: Sequence[_Asked]) -> PolicyResult:
-    before, *later = asked
-    return PolicyResult(
-        policy=name,
-        measures=tuple(summary(before.judged)),
-        beside_first=_beside(before, first[0]),
-        after=tuple(
-            AfterDays(
-                days=each.days,
-                done=each.done,
-                measures=tuple(summary(each.judged)),
-                # How long a search takes depends on what was searched before it.
-                beside_before=tuple(apart for apart in _beside(each, before) if apart.measure != "milliseconds"),
-                beside_first=_beside(each, other),
-            )
-            for each, other in zip(later, first[1:], strict=True)
-        ),
-    )
-
-
-def _beside(asked: _Asked, other: _Asked) -> tuple[Difference, ...]:
-    return () if asked is other else tuple(differences(other.judged, asked.judged))
+    for result in results:
+        for verdict in result.verdicts():
+            say(verdict)
 
 
 def _asked(
     dataset: Dataset, name: str, policy: Policy | None, days: Sequence[int], *, budget: int, is_silent: bool
-) -> list[_Asked]:
+) -> list[Asked]:
     # The supervisor and Celery take a second to import, and a file may be wrong.
     from workers.stack.running import throwaway_stack  # noqa: PLC0415  # see above
 
@@ -175,7 +129,7 @@ async def _asked_after(
     shown: _Shown,
     *,
     budget: int,
-) -> list[_Asked]:
+) -> list[Asked]:
     policy, clock = effective_policy(settings.policy_path), AskedAt(dataset)
     backend = create_worker_backend(settings, policy, clock=clock)
     async with AsyncExitStack() as opened:
@@ -193,7 +147,7 @@ async def _asked_after(
             return judged
 
         shown.begin("asking")
-        found = [_Asked(days=0, judged=await ask(as_stored(ids)))]
+        found = [Asked(days=0, judged=await ask(as_stored(ids)))]
         if not days:
             return found
         maintenance = await DailyMaintenance.opened(opened, settings, policy, backend, clock)
@@ -202,7 +156,7 @@ async def _asked_after(
             await maintenance.run_day(day)
             if day in days:
                 judged = await ask(maintenance.kept(ids))
-                found.append(_Asked(days=day, judged=judged, done=await maintenance.done()))
+                found.append(Asked(days=day, judged=judged, done=await maintenance.done()))
         return found
 
 
@@ -221,17 +175,13 @@ def _show(result: PolicyResult, *, has_kinds: bool) -> None:
         say("beside the first policy, the same questions paired:")
         _show_differences(result.beside_first)
     for each in result.after:
-        say(f"{result.policy} {_later(each.days)}: {done_in_words(each.done)}")
+        say(f"{result.policy} {later(each.days)}: {done_in_words(each.done)}")
         _show_measures(each.measures, has_kinds=has_kinds)
         say("beside before, the same questions paired:")
         _show_differences(each.beside_before)
         if each.beside_first:
-            say(f"beside the first policy, {_later(each.days)}:")
+            say(f"beside the first policy, {later(each.days)}:")
             _show_differences(each.beside_first)
-    for each in result.after:
-        for difference in each.beside_before:
-            if difference.measure in HEADLINES:
-                say(f"{_later(each.days)}: {in_words(difference)}")
 
 
 def _show_measures(measures: Sequence[Measured], *, has_kinds: bool) -> None:
@@ -266,19 +216,3 @@ def _show_differences(differences: Sequence[Difference]) -> None:
 
 def _within(low: float, high: float) -> str:
     return f"{low:.3f} to {high:.3f}"
-
-
-def _later(days: int) -> str:
-    return f"after {days} day{'s' * (days != 1)}"
-
-
-def done_in_words(done: MaintenanceDone) -> str:
-    """Return in a sentence what maintenance has done."""
-    said = (
-        f"{done.merged} memories were merged into {done.summaries}, {done.removed} were removed, {done.archived} are "
-        f"in the archive, {done.live} are live"
-    )
-    said += f"; groups that the gate refused: {done.refused}" if done.refused else ""
-    said += f"; runs that wait for a person: {done.held}" if done.held else ""
-    said += f"; failed runs: {done.failed}" if done.failed else ""
-    return said + (f" ({done.reason})" if done.reason else "")

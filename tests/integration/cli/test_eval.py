@@ -19,8 +19,8 @@ from support.stub_llm_process import StubLLM
 from examples.stub_llm.fault import Fault, Scripted
 from memcore.backends.evidence import terms_of
 from memcore.errors import MemoryConfigError
+from memcore.evaluation.results import done_in_words
 from memcore.programs import program_argv
-from ops.cli.memory.evaluate import done_in_words
 from workers.stack.home import read_state
 from workers.stack.running import throwaway_stack
 
@@ -186,7 +186,8 @@ def test_days_of_maintenance_are_said_beside_before(memtend: CommandLine, tmp_pa
     policy.write_text(
         "memory: {level: persistent, consolidation: {retention: {rules: [{category: episodic, retention_days: 20}]}}}"
     )
-    words = ("eval", str(path), "--policy", str(policy), "--nights", "30, 8", "--json")
+    report = tmp_path / "report.html"
+    words = ("eval", str(path), "--policy", str(policy), "--nights", "30, 8", "--report", str(report), "--json")
     (found,) = memtend.ok(*words).value
     week, month = found["after"]
     assert (week["days"], month["days"]) == (8, 30)
@@ -199,6 +200,16 @@ def test_days_of_maintenance_are_said_beside_before(memtend: CommandLine, tmp_pa
     assert "milliseconds" not in verdicts
     recall = {each["measure"]: each["mean"] for each in month["measures"] if each["kind"] is None}["recall"]
     assert recall == pytest.approx(3 / 11)
+
+    page = report.read_text(encoding="utf-8")
+    for each in (*found["measures"], *month["measures"]):
+        assert f">{each['mean']:.3f}<" in page
+    assert f"30 days: evidence found {recall - 1.0:+.3f} (" in page
+    assert "8 were removed" in page
+    lost = page.partition("went wrong</h2>")[2]
+    assert [boat in lost for boat in BOATS] == [True] * len(BOATS)
+    assert "Which cabin" not in lost
+    assert "memtend eval" in page
 
 
 def test_a_model_is_asked_within_the_day_that_waits_for_it(stub: StubLLM, tmp_path: Path) -> None:
@@ -218,10 +229,19 @@ def test_a_run_that_fails_is_said_with_its_reason(stub: StubLLM, tmp_path: Path)
     assert done_in_words(done).endswith(f"3 are live; failed runs: 2 ({done.reason})")
 
 
-def test_other_numbers_of_days_are_refused_before_anything_starts(memtend: CommandLine, data: Path) -> None:
-    wrong = memtend("eval", str(data), "--nights", "1,x")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--nights", "1,x"), "nights: must be different numbers from 1 to 365"),
+        (("--report", "/"), "report: must be a file in a folder that exists"),
+    ],
+)
+def test_a_wrong_option_is_named_before_anything_starts(
+    memtend: CommandLine, data: Path, words: tuple[str, ...], said: str
+) -> None:
+    wrong = memtend("eval", str(data), *words)
     assert wrong.code != 0
-    assert "nights: must be different numbers from 1 to 365" in wrong.err
+    assert said in wrong.err
 
 
 @pytest.mark.timeout(600)
