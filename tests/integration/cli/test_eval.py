@@ -1,15 +1,19 @@
 """``memtend eval``: questions are asked of a stack of its own, and an installation is not touched."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import psutil
 import pytest
+from reference.markdown import DOCS, blocks, text_of
 from support.command_line import CommandLine
 from support.daily_maintenance import TEXTS, maintained
 from support.memories import new_agent
@@ -38,6 +42,8 @@ LINES = [
     {"agent_id": AGENT, "question": "What is Mia allergic to?", "finds": ["m2"], "kind": "two"},
     {"agent_id": AGENT, "question": "Who painted the chapel ceiling?"},
 ]
+
+PAGE = DOCS / "how-to" / "evaluate.md"
 
 NONE_SHOWN = "no difference that these questions can show"
 
@@ -260,3 +266,26 @@ def test_a_wrong_file_is_named_before_anything_starts(memtend: CommandLine, tmp_
     assert wrong.code != 0
     assert "line 1: finds" in wrong.err
     assert "Traceback" not in wrong.err
+
+
+@pytest.mark.slow(because="each command of the page starts a stack of its own")
+@pytest.mark.timeout(600)
+def test_the_page_leads_from_a_table_to_a_report(
+    memtend: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```', text_of(PAGE), re.MULTILINE | re.DOTALL))
+    assert files.keys() == {"data.csv", "short.yaml"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    report, page = tmp_path / "report.html", ""
+    for block in blocks(PAGE, "console"):
+        command, *said = block.splitlines()
+        report.unlink(missing_ok=True)
+        out = memtend.ok(*shlex.split(command.removeprefix("$ memtend "))).out
+        assert set(said) <= set(out.splitlines()), out
+        page = report.read_text(encoding="utf-8")
+        ET.fromstring(page.partition("\n")[2])  # noqa: S314  # our own page
+        assert all(line in page for line in said)
+    assert "The payment queue pages at 500." in page.partition("went wrong</h2>")[2]
