@@ -1,39 +1,17 @@
 """The page of an evaluation: well-formed, self-contained, and harmless whatever people wrote."""
 
 import re
-import stat
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from support.evaluation_pages import AFTER, BEFORE, HOSTILE, evaluation_page, judged
 
-from memcore.client.envelopes import ImportRecord
 from memcore.errors import MemoryInputError
-from memcore.evaluation.asking import SHOWN_CHARS, Judged
-from memcore.evaluation.dataset import Dataset, Question
-from memcore.evaluation.maintained import MaintenanceDone
-from memcore.evaluation.results import Asked, PolicyResult
-from memcore.models.memory import MemoryCategory
-from ops.cli.memory.evaluation_report import MOST_WRONG, check_report, write_report
-
-HOSTILE = "</article><script src='http://evil'>alert(1)</script>\x07\x1b[31m\u202e & \"quoted\" {{ 7 * 7 }}"
-
-
-def judged(number: int, recall: float, *shown: str) -> Judged:
-    question = Question(agent_id="ada", question=f"{number}: {HOSTILE}", finds=("m",), kind=HOSTILE[:30].strip())
-    return Judged(question=question, shown=(), scores={"recall": recall, "shown": 1.0 * len(shown)}, texts=shown)
-
-
-def page(folder: Path, *asked: Sequence[Asked]) -> tuple[str, list[PolicyResult]]:
-    record = ImportRecord(agent_id="ada", id="m", category=MemoryCategory.EPISODIC, content=f"Kept {HOSTILE}" * 9)
-    questions = tuple(each.question for each in asked[0][0].judged)
-    results = [PolicyResult.of(f"{n}{HOSTILE}.yaml", each, asked[0]) for n, each in enumerate(asked)]
-    path = folder / "report.html"
-    write_report(path, Dataset(memories={"ada": (record,)}, questions=questions), results, asked, budget=1_000)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    return path.read_text(encoding="utf-8"), results
+from memcore.evaluation.asking import SHOWN_CHARS
+from memcore.evaluation.results import Asked
+from ops.cli.memory.evaluation_report import MOST_WRONG, check_report
 
 
 def tree(text: str) -> ET.Element:
@@ -45,17 +23,9 @@ def said(element: ET.Element | None) -> str:
     return "".join(element.itertext())
 
 
-BEFORE = Asked(days=0, judged=[judged(n, 1.0) for n in range(40)])
-AFTER = Asked(
-    days=30,
-    judged=[judged(n, float(n >= 30), f"Shown {HOSTILE}") for n in range(40)],
-    done=MaintenanceDone(merged=3, summaries=1, live=2, held=1, reason=HOSTILE),
-)
-
-
 def test_hostile_texts_are_shown_and_do_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["memtend", "eval", HOSTILE])
-    text, _ = page(tmp_path, [BEFORE, AFTER], [AFTER, BEFORE])
+    text, _ = evaluation_page(tmp_path, [BEFORE, AFTER], [AFTER, BEFORE])
     found = tree(text)
     assert {each.tag for each in found.iter()}.isdisjoint({"script", "link", "img", "iframe", "form", "a"})
     attributes = {name for each in found.iter() for name in each.attrib}
@@ -70,7 +40,7 @@ def test_hostile_texts_are_shown_and_do_nothing(tmp_path: Path, monkeypatch: pyt
 
 
 def test_its_figures_are_those_of_the_results(tmp_path: Path) -> None:
-    text, (first, second) = page(tmp_path, [BEFORE, AFTER], [AFTER, BEFORE])
+    text, (first, second) = evaluation_page(tmp_path, [BEFORE, AFTER], [AFTER, BEFORE])
     measures, *apart = tree(text).findall(".//table")
     rows = {said(row[0]).partition("share")[0]: [cell.text for cell in row[1:]] for row in measures.findall("tbody/tr")}
     columns = (first.measures, first.after[0].measures, second.measures, second.after[0].measures)
@@ -92,7 +62,7 @@ def test_its_figures_are_those_of_the_results(tmp_path: Path) -> None:
 def test_what_maintenance_lost_stands_first_and_the_list_is_bounded(tmp_path: Path) -> None:
     many = MOST_WRONG + 20
     before = Asked(days=0, judged=[judged(n, float(n == many - 1)) for n in range(many)])
-    text, _ = page(tmp_path, [before, Asked(days=1, judged=[judged(n, 0.0) for n in range(many)])])
+    text, _ = evaluation_page(tmp_path, [before, Asked(days=1, judged=[judged(n, 0.0) for n in range(many)])])
     articles = tree(text).findall(".//article")
     assert len(articles) == MOST_WRONG
     assert said(articles[0]).strip().startswith(f"{many - 1}: ")
@@ -103,7 +73,7 @@ def test_what_maintenance_lost_stands_first_and_the_list_is_bounded(tmp_path: Pa
 
 
 def test_nothing_went_wrong(tmp_path: Path) -> None:
-    text, _ = page(tmp_path, [BEFORE])
+    text, _ = evaluation_page(tmp_path, [BEFORE])
     assert "None." in said(tree(text))
     assert "maintenance" not in said(tree(text).find("body"))
 
