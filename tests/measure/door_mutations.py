@@ -24,6 +24,7 @@ EVALUATION = (
     ('return "better" if (apart.low > 0.0) is is_more_better else "worse"', 'return "better"'),
     ("if twice:", "if False:"),
     ("clock.set(question)", "pass"),
+    ('chosen = {"memory": {**memory, "embedder": {"provider": embedder}}}', 'chosen = {"memory": memory}'),
     ("found.sort(key=lambda each: not each.was_right)", "pass"),
     ("return (self._now or utc_now()) + self._later", "return self._now or utc_now()"),
     ("self._replaced |= {gone.entry.id: _heir(gone, each.incoming[0]) for gone in each.outgoing}", "pass"),

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,8 @@ from memcore.client.client import MemoryClient
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
 from memcore.config.settings import Settings
+from memcore.embedding.factory import create_embedder
+from memcore.embedding.selection import SERVERS
 from memcore.evaluation.asking import (
     MEASURES,
     AskedAt,
@@ -62,6 +64,10 @@ def evaluate(
         list[Path] | None,
         typer.Option("--policy", help="A policy to evaluate, several times to compare; else the starter policy."),
     ] = None,
+    embedders: Annotated[
+        list[str] | None,
+        typer.Option("--embedder", help="An embedder for each policy, several times to compare, such as minilm."),
+    ] = None,
     budget: Annotated[int, typer.Option(min=1, max=1_000_000, help="Tokens of a prompt.")] = _BUDGET,
     after: Annotated[
         str | None,
@@ -76,8 +82,7 @@ def evaluate(
     days = () if after is None else read_days(after)
     check_report(report)
     dataset = read_dataset(file, form)
-    named: list[tuple[str, Policy | None]] = [(str(path), effective_policy(path)) for path in policies or ()]
-    named = named or [("starter", None)]
+    named = [*policies_with(policies or (), embedders or ())]
     asked = [_asked(dataset, name, policy, days, budget=budget, is_silent=command.as_json) for name, policy in named]
     results = [PolicyResult.of(name, each, asked[0]) for (name, _), each in zip(named, asked, strict=True)]
     if report is not None:
@@ -92,13 +97,30 @@ def evaluate(
             say(verdict)
 
 
+def policies_with(paths: Sequence[Path], embedders: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
+    """Yield name and content of each policy to evaluate, with each embedder; None is the starter policy."""
+    named: list[tuple[str, Mapping[str, Any] | None]] = [
+        (str(path), _without_places(effective_policy(path))) for path in paths
+    ]
+    for name, written in named or [("starter", None)]:
+        if not embedders:
+            yield name, written
+        for embedder in embedders:
+            if embedder not in SERVERS:
+                # Loaded, to say at once which is unknown or not installed.
+                create_embedder(embedder)
+            memory = {"level": "persistent"} if written is None else written.get("memory", {})
+            chosen = {"memory": {**memory, "embedder": {"provider": embedder}}}
+            yield f"{name} with {embedder}", {**(written or {}), **chosen}
+
+
 def _asked(
-    dataset: Dataset, name: str, policy: Policy | None, days: Sequence[int], *, budget: int, is_silent: bool
+    dataset: Dataset, name: str, policy: Mapping[str, Any] | None, days: Sequence[int], *, budget: int, is_silent: bool
 ) -> list[Asked]:
     # The supervisor and Celery take a second to import, and a file may be wrong.
     from workers.stack.running import throwaway_stack  # noqa: PLC0415  # see above
 
-    text = None if policy is None else yaml.safe_dump(_without_places(policy))
+    text = None if policy is None else yaml.safe_dump(dict(policy))
     with throwaway_stack(text) as stack, Progress(disable=is_silent or not sys.stderr.isatty()) as progress:
         bar = progress.add_task(f"{name}: storing", total=len(dataset.questions) * (len(days) + 1))
         with MemoryClient.from_settings(stack.settings) as client:

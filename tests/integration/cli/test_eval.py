@@ -17,6 +17,7 @@ from reference.markdown import DOCS, blocks, text_of
 from support.command_line import CommandLine
 from support.daily_maintenance import TEXTS, maintained
 from support.memories import new_agent
+from support.present import present
 from support.running_stack import StackAddress, clean_environ
 from support.stub_llm_process import StubLLM
 
@@ -25,6 +26,7 @@ from memcore.backends.evidence import terms_of
 from memcore.errors import MemoryConfigError
 from memcore.evaluation.results import done_in_words
 from memcore.programs import program_argv
+from ops.cli.memory.evaluate import policies_with
 from workers.stack.home import read_state
 from workers.stack.running import throwaway_stack
 
@@ -239,6 +241,7 @@ def test_a_run_that_fails_is_said_with_its_reason(stub: StubLLM, tmp_path: Path)
     ("words", "said"),
     [
         (("--nights", "1,x"), "nights: must be different numbers from 1 to 365"),
+        (("--embedder", "static", "--embedder", "nope"), "embedder: 'nope' is unknown"),
         (("--report", "/"), "report: must be a file in a folder that exists"),
     ],
 )
@@ -248,6 +251,21 @@ def test_a_wrong_option_is_named_before_anything_starts(
     wrong = memtend("eval", str(data), *words)
     assert wrong.code != 0
     assert said in wrong.err
+
+
+def test_each_policy_is_evaluated_with_each_embedder(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "memory: {level: session, embedder: {provider: minilm}, storage: {vector_store: qdrant-external}}\n"
+    )
+    found = dict(policies_with([policy], ["static", "static-mean"]))
+    assert list(found) == [f"{policy} with static", f"{policy} with static-mean"]
+    memory = present(found[f"{policy} with static-mean"])["memory"]
+    assert (memory["level"], memory["embedder"]) == ("session", {"provider": "static-mean"})
+    assert "vector_store" not in memory.get("storage", {})
+    starter = {"memory": {"level": "persistent", "embedder": {"provider": "static"}}}
+    assert dict(policies_with([], ["static"])) == {"starter with static": starter}
+    assert dict(policies_with([], [])) == {"starter": None}
 
 
 @pytest.mark.timeout(600)
