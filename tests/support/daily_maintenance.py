@@ -34,7 +34,7 @@ def maintained(
         broker_url="redis://127.0.0.1:9", database_url="sqlite:///unused", journal_url="sqlite:///unused",
         qdrant_url="http://127.0.0.1:9", home=folder, company="acme", llm_url=llm_url,
     )  # fmt: skip
-    (folder / "data").mkdir()
+    (folder / "data").mkdir(parents=True)
     records = tuple(
         ImportRecord(agent_id="ada", id=name, category=MemoryCategory.EPISODIC, content=text, created_at=DAY)
         for name, text in TEXTS.items()

@@ -7,6 +7,7 @@ from support.daily_maintenance import maintained
 
 from memcore.errors import MemoryInputError
 from memcore.evaluation.maintained import MaintenanceDone, read_days
+from memcore.evaluation.results import done_in_words
 
 
 def test_days_are_read_in_order() -> None:
@@ -45,3 +46,11 @@ def test_no_run_is_made_where_none_is_due(tmp_path: Path) -> None:
 def test_a_weekly_run_is_made_each_week(tmp_path: Path) -> None:
     rules = {"default_retention_days": 8}
     assert maintained(tmp_path, 13, interval="weekly", retention=rules, strategy="none")[0].removed == 0
+
+
+def test_a_run_that_waits_for_a_person_is_said_and_retention_goes_on(tmp_path: Path) -> None:
+    done, _, _ = maintained(tmp_path / "a", 12, apply="propose")
+    assert (done.held, done.merged, done.live) == (1, 0, 3)
+    assert "runs that wait for a person: 1 (proposes 1 groups of 2 memories" in done_in_words(done)
+    done, _, _ = maintained(tmp_path / "b", 12, apply="propose", retention={"default_retention_days": 10})
+    assert (done.held, done.removed) == (0, 3)
