@@ -140,13 +140,13 @@ class DailyMaintenance:
         )
 
     async def run_day(self, day: int) -> None:
-        """Run what is due on a day, counted from 1, for every agent. Raises as the backend and the ledger do."""
+        """Let it be a day, counted from 1, and run what is due for every agent. Raises as backend and ledger do."""
         length = LENGTHS.get(self.interval)
-        if length is None or day % max(length // _ONE_DAY, 1):
-            return
+        is_due = length is not None and day % max(length // _ONE_DAY, 1) == 0
         for agent_id in self.clock.agents:
             self.clock.set_day(agent_id, day)
-            await self._run(agent_id)
+            if is_due:
+                await self._run(agent_id)
         await self.service.expire_archive()
 
     async def _run(self, agent_id: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from memcore.backends.base import fresh_record
@@ -52,6 +52,8 @@ def maintained(
             maintenance = await DailyMaintenance.opened(opened, settings, policy, backend, clock)
             for day in range(1, days + 1):
                 await maintenance.run_day(day)
+            # Whether a run was due or not, questions are asked that much later.
+            assert clock() == DAY + timedelta(days=days, hours=1)
             kept = maintenance.kept(ids)["ada"]
             left = await backend.get_many("ada", [each.memory_id for each in kept.values()])
             return await maintenance.done(), kept, {each.entry.id for each in left}
