@@ -15,7 +15,7 @@ from pathlib import Path
 from examples.demo.clients import show_clients
 from examples.demo.console_pages import show_console
 from examples.demo.fleet import agents, experience, fleet, searches
-from examples.demo.fleet_night import UNTIL_LATER, FleetDemo, fleet_demo
+from examples.demo.fleet_night import TICK_SECONDS, UNTIL_LATER, FleetDemo, fleet_demo
 from examples.demo.learning import Learning
 from examples.demo.learning_report import show_learning
 from examples.demo.model import DemoModel, demo_model
@@ -29,12 +29,12 @@ from examples.demo.report import (
     show_undo,
     show_why,
 )
-from examples.demo.running import running
 from examples.demo.talking import talk_of
 from examples.demo.talking_report import show_talk
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.runs import Run
 from ops.cli.console import say
+from workers.stack.running import running_stack
 from workers.stack.stack import Stack
 
 #: The agent whose run the demo takes back.
@@ -71,7 +71,7 @@ def _demo(folder: Path, model: DemoModel, *, pictures: Path) -> int:
     (folder / "policy.yaml").write_text(policy.replace("model: stub", f"model: {json.dumps(model.name)}"))
     say(f"starting broker, store, workers, beat and Flower in {folder} ...")
     with (
-        running(folder, {**os.environ, "MEMTEND_LLM_URL": model.address}) as stack,
+        running_stack(folder, {**os.environ, "MEMTEND_LLM_URL": model.address}, tick_seconds=TICK_SECONDS) as stack,
         fleet_demo(stack.settings) as demo,
     ):
         is_balanced, shown = _show_history(demo, model, folder)

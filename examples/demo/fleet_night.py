@@ -27,6 +27,9 @@ from memcore.records import Where
 #: How long the import, or the run, may take before the demo gives up, in seconds; both take a tenth of it.
 LIMIT_SECONDS = 120.0
 
+#: Pause between two ticks of beat, in seconds: nobody wants to wait ten for a run to begin.
+TICK_SECONDS = 1.0
+
 #: Pause between two looks at the runs, in seconds.
 _POLL_INTERVAL_SECONDS = 0.1
 

@@ -1,19 +1,23 @@
 """Asks every question by search and by prompt, and judges what is shown."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import perf_counter
-from typing import Self
+from typing import NamedTuple, Self
 
+import numpy as np
+
+from memcore.backends.evidence import terms_of
 from memcore.backends.protocol import MemoryBackend
 from memcore.client.client import MemoryClient
 from memcore.client.results import StoreReceipt
 from memcore.clock import Clock, utc_now
 from memcore.config.policy import Policy
 from memcore.evaluation.dataset import Dataset, Question
-from memcore.evaluation.measures import compare, interval, ndcg
 from memcore.finetune.evaluate import DEPTH, Improvement
+from memcore.finetune.evaluate import compare as bootstrap
 from memcore.models.answers import Shown, Standing
 from memcore.models.base import Frozen
 from memcore.models.memory import MemoryQuery
@@ -23,11 +27,17 @@ from memcore.retrieval.protocol import DefaultTokenEstimator
 #: Memories that a search may show.
 LIMIT = 20
 
+#: What is kept of a question that went wrong: so many of the memories shown, so many characters of each.
+SHOWN, SHOWN_CHARS = 5, 300
+
 #: Memories sent in one round.
 _PORTION = 1_024
 
 #: How long after an agent's last memory it is asked.
 _ASKED_AFTER = timedelta(hours=1)
+
+#: Makes the resamples the same every time.
+_SEED = 4
 
 #: The measures by name: what each says, and whether more is better.
 MEASURES: Mapping[str, tuple[str, bool]] = {
@@ -43,13 +53,47 @@ MEASURES: Mapping[str, tuple[str, bool]] = {
 }
 
 
+def ndcg(ranked: Sequence[str], wanted: Collection[str]) -> float:
+    """Return NDCG@10 with binary judgments."""
+    gain = sum(1.0 / math.log2(place + 2) for place, name in enumerate(ranked[:DEPTH]) if name in wanted)
+    return gain / sum(1.0 / math.log2(place + 2) for place in range(min(DEPTH, len(wanted))))
+
+
+def interval(scores: Sequence[float]) -> Improvement:
+    """Return the mean over questions and its 95 % interval."""
+    return compare(scores, [0.0] * len(scores))
+
+
+def compare(scores: Sequence[float], others: Sequence[float]) -> Improvement:
+    """Return the mean difference and its 95 % interval, paired: the same questions are drawn for both."""
+    return bootstrap(np.asarray(scores, dtype=float), np.asarray(others, dtype=float), seed=_SEED)
+
+
+#: The measures by which a verdict is said first, as a sentence calls them.
+HEADLINES: Mapping[str, str] = {
+    "recall": "evidence found",
+    "prompt_recall": "evidence in prompts",
+    "shown_wrongly": "shown where nothing answers",
+    "stale_first": "outdated before current",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """One question, the ids that a search showed, and its measures by name; one that says nothing here is left out."""
+    """One question, the ids that a search showed, and its measures by name; one that says nothing here is left out.
+
+    Where it went wrong, ``texts`` are what the search showed first, cut short.
+    """
 
     question: Question
     shown: tuple[str, ...]
     scores: Mapping[str, float]
+    texts: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What went wrong with it, in words."""
+        return _faults(self.scores)
 
 
 class Measured(Frozen):
@@ -113,13 +157,33 @@ def store(
     return ids
 
 
+class Kept(NamedTuple):
+    """Where a memory of the data is in the store: under its id, or in the memory that replaced it.
+
+    ``words`` are what that one must say to hold it; none where it is the memory itself, or says all of it.
+    """
+
+    memory_id: str
+    words: frozenset[str] = frozenset()
+
+    def is_in(self, texts: Mapping[str, str]) -> bool:
+        """Return whether one of these texts, by their ids in the store, holds it."""
+        text = texts.get(self.memory_id)
+        return text is not None and (not self.words or self.words <= terms_of(text))
+
+
+def as_stored(ids: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Kept]]:
+    """Return where each memory of the data is before anything replaced it, by agent and id in the data."""
+    return {agent_id: {name: Kept(each) for name, each in own.items()} for agent_id, own in ids.items()}
+
+
 class Asking:
     """Asks questions of a connected backend.
 
     Args:
         clock: the time at which a question is asked.
         budget: tokens that a prompt may have.
-        ids: of every memory in the store, by agent and id in the data.
+        kept: where every memory is, by agent and id in the data.
     """
 
     def __init__(
@@ -129,9 +193,9 @@ class Asking:
         clock: Clock,
         *,
         budget: int,
-        ids: Mapping[str, Mapping[str, str]],
+        kept: Mapping[str, Mapping[str, Kept]],
     ) -> None:
-        self._backend, self._budget, self._ids = backend, budget, ids
+        self._backend, self._budget, self._kept = backend, budget, kept
         self._last = LastUse()
         self._prompts = ContextInjectionStrategy.from_policy(
             policy, backend=backend, use_recorder=self._last, clock=clock
@@ -141,7 +205,7 @@ class Asking:
     async def ask(self, question: Question) -> Judged:
         """Ask one question by search and by prompt. Raises MemoryConnectionError."""
         agent_id, text = question.agent_id, question.question
-        ids = self._ids.get(agent_id, {})
+        kept = self._kept.get(agent_id, {})
         begun = perf_counter()
         entries = await self._backend.retrieve(agent_id, MemoryQuery(text=text, limit=LIMIT))
         milliseconds = (perf_counter() - begun) * 1e3
@@ -153,40 +217,71 @@ class Asking:
             "prompt_tokens": float(sum(self._tokens.estimate_tokens(each.content) for each in messages)),
             "milliseconds": milliseconds,
         }
-        if wanted := {ids[name] for name in question.finds}:
-            right = wanted & {*shown}
+        if wanted := {kept[name] for name in question.finds}:
+            texts, ranked = ({each.id: each.content for each in some} for some in (entries, ranking))
+            prompt = dict.fromkeys(self._last.taken(), "\n".join(each.content for each in messages))
+            right = {each.memory_id for each in wanted if each.is_in(texts)}
+            # One that is ranked and does not say what it must is in no place.
+            places = {each.memory_id if each.is_in(ranked) else repr(each) for each in wanted}
             scores |= {
-                "recall": len(right) / len(wanted),
+                "recall": sum(each.is_in(texts) for each in wanted) / len(wanted),
                 "precision": len(right) / len(shown) if shown else 0.0,
-                "ndcg_at_10": ndcg([entry.id for entry in ranking], wanted),
-                "prompt_recall": len(wanted & {*self._last.taken()}) / len(wanted),
+                "ndcg_at_10": ndcg(list(ranked), places),
+                "prompt_recall": sum(each.is_in(prompt) for each in wanted) / len(wanted),
             }
         else:
             scores["shown_wrongly"] = float(any(entry.standing is not Standing.WEAK for entry in entries))
-        if stale := {ids[name] for name in question.stale} - wanted:
-            first = next((each for each in shown if each in wanted or each in stale), None)
+        answering = {each.memory_id for each in wanted}
+        if stale := {kept[name].memory_id for name in question.stale} - answering:
+            first = next((each for each in shown if each in answering or each in stale), None)
             scores["stale_first"] = float(first in stale)
-        return Judged(question=question, shown=tuple(shown), scores=scores)
+        cut = tuple(entry.content[:SHOWN_CHARS] for entry in entries[: SHOWN if _faults(scores) else 0])
+        return Judged(question=question, shown=tuple(shown), scores=scores, texts=cut)
+
+
+def _faults(scores: Mapping[str, float]) -> tuple[str, ...]:
+    found = scores.get("recall", 1.0)
+    said = {
+        "nothing that answers was found": found == 0.0,
+        "a part of what answers was not found": 0.0 < found < 1.0,
+        "something was shown where nothing answers": scores.get("shown_wrongly") == 1.0,
+        "what is outdated stood before what is current": scores.get("stale_first") == 1.0,
+    }
+    return tuple(fault for fault, is_so in said.items() if is_so)
 
 
 class AskedAt:
-    """The clock of an evaluation: the time of the question that is asked."""
+    """The clock of an evaluation: the time of the question that is asked, as many days later as passed since."""
 
     def __init__(self, dataset: Dataset) -> None:
-        self._last = {
+        last = {
             agent_id: max((each.created_at for each in records if each.created_at), default=None)
             for agent_id, records in dataset.memories.items()
         }
+        self._asked = {agent_id: None if each is None else each + _ASKED_AFTER for agent_id, each in last.items()}
+        self._latest = dict(self._asked)
+        for question in dataset.questions:
+            times = (self._latest.get(question.agent_id), question.asked_at)
+            self._latest[question.agent_id] = max((each for each in times if each is not None), default=None)
         self._now: datetime | None = None
+        self._later = timedelta()
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents of the data, in its order."""
+        return tuple(self._latest)
 
     def set(self, question: Question) -> None:
         """Let it be the time at which a question is asked."""
-        last = self._last.get(question.agent_id)
-        self._now = question.asked_at or (None if last is None else last + _ASKED_AFTER)
+        self._now = question.asked_at or self._asked.get(question.agent_id)
+
+    def set_day(self, agent_id: str, day: int) -> None:
+        """Let so many days have passed, for all; it is that day's time for this agent, after its last question."""
+        self._now, self._later = self._latest.get(agent_id), timedelta(days=day)
 
     def __call__(self) -> datetime:
-        """Return the time of the question."""
-        return self._now or utc_now()
+        """Return the time."""
+        return (self._now or utc_now()) + self._later
 
 
 def summary(judged: Sequence[Judged]) -> list[Measured]:
@@ -221,6 +316,13 @@ def differences(first: Sequence[Judged], other: Sequence[Judged]) -> list[Differ
                 )
             )
     return found
+
+
+def in_words(difference: Difference) -> str:
+    """Return a difference as a sentence."""
+    name = HEADLINES.get(difference.measure, difference.measure.replace("_", " "))
+    within = f"{difference.low:+.3f} to {difference.high:+.3f}"
+    return f"{name} {difference.mean:+.3f} ({within}): {difference.verdict}"
 
 
 def _verdict(apart: Improvement, *, is_more_better: bool) -> str:

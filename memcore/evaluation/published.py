@@ -6,6 +6,7 @@ Benchmarking Chat Assistants on Long-Term Interactive Memory, 2024. Nothing of e
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,34 @@ _NUMBER = re.compile(r"\d+")
 
 #: Bytes of a file that say what it is.
 _BEGINNING = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What one speaker of LoCoMo said once.
+
+    Attributes:
+        name: the turn's name in its conversation, by which questions name their evidence.
+        text: what was said, and what the picture shows that came with it.
+        day: its session's day as the conversation writes it.
+        at: a time on that day, one second after the turn before.
+    """
+
+    name: str
+    speaker: str
+    text: str
+    day: str
+    at: datetime
+
+    @property
+    def session_id(self) -> str:
+        """The session in which it was said."""
+        return self.name.partition(":")[0]
+
+    @property
+    def stored_text(self) -> str:
+        """The text that an engine stores, with day and speaker in it."""
+        return f"[{self.day}] {self.speaker}: {self.text}"
 
 
 def locomo(path: Path) -> Iterator[Found]:
@@ -60,36 +89,51 @@ def _in_order(path: Path) -> tuple[int, str]:
 
 def _conversation(name: str, raw: Any) -> Iterator[dict[str, Any]]:
     try:
-        turns = [*_turns(raw.get("conversation", raw))]
+        turns = [_stored(turn) for turn in turns_of(raw.get("conversation", raw))]
         questions = [*_questions(raw["qa"], {turn["id"] for turn in turns})]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise MemoryInputError("file", f"is no conversation of LoCoMo ({type(error).__name__})") from None
     yield from ({"agent_id": name, **each} for each in (*turns, *questions))
 
 
-def _turns(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def turns_of(raw: Mapping[str, Any]) -> Iterator[Turn]:
+    """Yield the turns of one conversation of LoCoMo. Raises KeyError, ValueError: it is none."""
     number = 1
     while (date := raw.get(f"session_{number}_date_time")) is not None:
         day = date.split(" on ")[-1]
         at = datetime.strptime(day, "%d %B, %Y").replace(tzinfo=UTC)
         for place, turn in enumerate(raw.get(f"session_{number}") or ()):
             picture = f" [shares {turn['blip_caption']}]" if turn.get("blip_caption") else ""
-            yield {
-                "id": turn["dia_id"],
-                "content": f"[{day}] {turn['speaker']}: {turn['text']}{picture}",
-                "metadata": {"source": turn["dia_id"]},
-                "created_at": at + timedelta(seconds=place),
-                "session_id": turn["dia_id"].partition(":")[0],
-            }
+            yield Turn(
+                name=turn["dia_id"],
+                speaker=turn["speaker"],
+                text=turn["text"] + picture,
+                day=day,
+                at=at + timedelta(seconds=place),
+            )
         number += 1
+
+
+def evidence_of(asked: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the turns that answer a question of LoCoMo, each once, as it names them."""
+    # Some name several turns in one text, or write D01:2.
+    named = _EVIDENCE.findall(str(asked.get("evidence") or ""))
+    return tuple(dict.fromkeys(f"D{int(session)}:{int(turn)}" for session, turn in named))
+
+
+def _stored(turn: Turn) -> dict[str, Any]:
+    return {
+        "id": turn.name,
+        "content": turn.stored_text,
+        "metadata": {"source": turn.name},
+        "created_at": turn.at,
+        "session_id": turn.session_id,
+    }
 
 
 def _questions(asked: Sequence[Mapping[str, Any]], turns: set[str]) -> Iterator[dict[str, Any]]:
     for each in asked:
-        # Some name several turns in one text, or write D01:2.
-        named = _EVIDENCE.findall(str(each.get("evidence") or ""))
-        evidence = dict.fromkeys(f"D{int(session)}:{int(turn)}" for session, turn in named)
-        if finds := [name for name in evidence if name in turns]:
+        if finds := [name for name in evidence_of(each) if name in turns]:
             yield {"question": each["question"], "finds": finds, "kind": KINDS[each["category"]]}
 
 

@@ -120,7 +120,7 @@ class ApprovalOperations(CompanyPart):
         entry = await kept.get(agent_id, memory_id)
         if entry is None:
             raise MemoryNotFoundError("memory_id: names no memory of this agent")
-        # People read it, whoever asks.
+        # People read it, also where a program proposed it.
         with writing_as(OPERATOR):
             history = await trace_memory(
                 entry.id,

@@ -35,7 +35,7 @@ from memcore.backends.mem0.config import Mem0Config  # noqa: E402
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType  # noqa: E402
 from memcore.embedding.bm25 import Bm25Encoder  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
-from memcore.evaluation.measures import compare, ndcg  # noqa: E402
+from memcore.evaluation.asking import compare, ndcg  # noqa: E402
 from memcore.finetune.evaluate import DEPTH  # noqa: E402
 from memcore.jobs import Done, Use  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402

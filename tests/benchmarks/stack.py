@@ -21,7 +21,7 @@ from memcore.config.policy import Policy
 from memcore.config.settings import Settings
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from workers.stack.home import read_state
-from workers.stack.throwaway import throwaway_stack
+from workers.stack.running import throwaway_stack
 
 #: Seconds between two looks whether everything can be found: 3% of the shortest stretch, and cheap for the store.
 _POLL_INTERVAL_SECONDS = 0.03

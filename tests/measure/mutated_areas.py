@@ -87,7 +87,7 @@ TESTS = {
     ),
     "evaluation": (
         "tests/unit/evaluation", "tests/unit/backends/test_when.py", "tests/unit/retrieval/test_repetitions.py",
-        "tests/integration/cli/test_eval.py",
+        "tests/integration/cli/test_eval.py", "tests/unit/stack/test_running.py",
     ),
     "memory tests": ("tests/unit/memory_tests", "tests/integration/cli/test_memory_tests.py"),
     "model servers": (

@@ -16,10 +16,10 @@ from examples.demo.finetuning.corpus import notes
 from examples.demo.finetuning.report import show_end
 from examples.demo.finetuning.story import FineTuneScript
 from examples.demo.fleet import agents
-from examples.demo.fleet_night import UNTIL_LATER, fleet_demo
-from examples.demo.running import running
+from examples.demo.fleet_night import TICK_SECONDS, UNTIL_LATER, fleet_demo
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from ops.cli.console import say
+from workers.stack.running import running_stack
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,7 +43,10 @@ def _demo(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(__file__).with_name("policy.yaml"), folder / "policy.yaml")
     say(f"starting broker, store, workers, beat and Flower in {folder}, with a worker for fine-tuning ...")
-    with running(folder, os.environ, also=("finetune",)) as stack, fleet_demo(stack.settings) as demo:
+    with (
+        running_stack(folder, os.environ, tick_seconds=TICK_SECONDS, also=("finetune",)) as stack,
+        fleet_demo(stack.settings) as demo,
+    ):
         now = datetime.now(UTC)
         demo.register(agents(), not_before=now + UNTIL_LATER)
         noted = notes()

@@ -2,32 +2,39 @@
 
 import asyncio
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import yaml
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 
 from memcore.backends.factory import create_worker_backend
 from memcore.client.client import MemoryClient
 from memcore.config.loader import effective_policy
 from memcore.config.policy import Policy
+from memcore.config.settings import Settings
+from memcore.embedding.factory import create_embedder
+from memcore.embedding.selection import SERVERS
 from memcore.evaluation.asking import (
     MEASURES,
     AskedAt,
     Asking,
     Difference,
     Judged,
+    Kept,
     Measured,
-    differences,
+    as_stored,
     store,
-    summary,
 )
 from memcore.evaluation.dataset import Dataset, Format, read_dataset
-from memcore.models.base import Frozen
+from memcore.evaluation.maintained import DailyMaintenance, read_days
+from memcore.evaluation.results import Asked, PolicyResult, done_in_words, later
 from ops.cli.console import AsJson, say, show_json, show_rows
+from ops.cli.memory.evaluation_report import check_report, write_report
 from ops.cli.session import Commands, await_stored
 
 app = Commands()
@@ -37,14 +44,6 @@ _BUDGET = 1_000
 
 #: Keys of a policy that say where an installation's data is: an evaluation has its own.
 _PLACES = ("vector_store", "history_store")
-
-
-class PolicyResult(Frozen):
-    """What one policy made of the questions, and how far it is from the first one."""
-
-    policy: str
-    measures: tuple[Measured, ...]
-    beside_first: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,56 +64,122 @@ def evaluate(
         list[Path] | None,
         typer.Option("--policy", help="A policy to evaluate, several times to compare; else the starter policy."),
     ] = None,
+    embedders: Annotated[
+        list[str] | None,
+        typer.Option("--embedder", help="An embedder for each policy, several times to compare, such as minilm."),
+    ] = None,
     budget: Annotated[int, typer.Option(min=1, max=1_000_000, help="Tokens of a prompt.")] = _BUDGET,
+    after: Annotated[
+        str | None,
+        typer.Option("--nights", help="Simulate so many days of maintenance and ask again after each, such as 1,7,30."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page of it, an HTML file that needs nothing else.")
+    ] = None,
     kinds: Annotated[bool, typer.Option("--kinds", help="Give each kind of question apart, too.")] = False,
 ) -> None:
     """Store memories in a throw-away stack, ask questions whose answers you know, and say how it went."""
+    days = () if after is None else read_days(after)
+    check_report(report)
     dataset = read_dataset(file, form)
-    named: list[tuple[str, Policy | None]] = [(str(path), effective_policy(path)) for path in policies or ()]
-    named = named or [("starter", None)]
-    answers = [_answers(dataset, name, policy, budget=budget, is_silent=command.as_json) for name, policy in named]
-    results = [
-        PolicyResult(
-            policy=name,
-            measures=tuple(summary(judged)),
-            beside_first=tuple(differences(answers[0], judged)) if place else (),
-        )
-        for place, ((name, _), judged) in enumerate(zip(named, answers, strict=True))
-    ]
+    named = [*policies_with(policies or (), embedders or ())]
+    asked = [_asked(dataset, name, policy, days, budget=budget, is_silent=command.as_json) for name, policy in named]
+    results = [PolicyResult.of(name, each, asked[0]) for (name, _), each in zip(named, asked, strict=True)]
+    if report is not None:
+        write_report(report, dataset, results, asked, budget=budget)
     if command.as_json:
         show_json(results)
         return
     for result in results:
         _show(result, has_kinds=kinds)
+    for result in results:
+        for verdict in result.verdicts():
+            say(verdict)
 
 
-def _answers(dataset: Dataset, name: str, policy: Policy | None, *, budget: int, is_silent: bool) -> list[Judged]:
+def policies_with(paths: Sequence[Path], embedders: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
+    """Yield name and content of each policy to evaluate, with each embedder; None is the starter policy."""
+    named: list[tuple[str, Mapping[str, Any] | None]] = [
+        (str(path), _without_places(effective_policy(path))) for path in paths
+    ]
+    for name, written in named or [("starter", None)]:
+        if not embedders:
+            yield name, written
+        for embedder in embedders:
+            if embedder not in SERVERS:
+                # Loaded, to say at once which is unknown or not installed.
+                create_embedder(embedder)
+            memory = {"level": "persistent"} if written is None else written.get("memory", {})
+            chosen = {"memory": {**memory, "embedder": {"provider": embedder}}}
+            yield f"{name} with {embedder}", {**(written or {}), **chosen}
+
+
+def _asked(
+    dataset: Dataset, name: str, policy: Mapping[str, Any] | None, days: Sequence[int], *, budget: int, is_silent: bool
+) -> list[Asked]:
     # The supervisor and Celery take a second to import, and a file may be wrong.
-    from workers.stack.throwaway import throwaway_stack  # noqa: PLC0415  # see above
+    from workers.stack.running import throwaway_stack  # noqa: PLC0415  # see above
 
-    text = None if policy is None else yaml.safe_dump(_without_places(policy))
+    text = None if policy is None else yaml.safe_dump(dict(policy))
     with throwaway_stack(text) as stack, Progress(disable=is_silent or not sys.stderr.isatty()) as progress:
-        bar = progress.add_task(f"{name}: storing", total=len(dataset.questions))
+        bar = progress.add_task(f"{name}: storing", total=len(dataset.questions) * (len(days) + 1))
         with MemoryClient.from_settings(stack.settings) as client:
             ids = store(dataset, client, lambda receipt: await_stored(client, receipt))
-        progress.update(bar, description=f"{name}: asking")
-        clock = AskedAt(dataset)
-        own = effective_policy(stack.settings.policy_path)
-        backend = create_worker_backend(stack.settings, own, clock=clock)
-        judged: list[Judged] = []
-        with asyncio.Runner() as runner:
-            runner.run(backend.connect())
-            try:
-                asking = Asking(backend, own, clock, budget=budget, ids=ids)
-                # The first search of a process loads what it needs, which is no question's time.
-                runner.run(asking.ask(dataset.questions[0]))
-                for question in dataset.questions:
-                    clock.set(question)
-                    judged.append(runner.run(asking.ask(question)))
-                    progress.update(bar, advance=1)
-            finally:
-                runner.run(backend.disconnect())
-    return judged
+        return asyncio.run(_asked_after(dataset, stack.settings, ids, days, _Shown(progress, bar, name), budget=budget))
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """How far an evaluation is, for a person."""
+
+    progress: Progress
+    bar: TaskID
+    name: str
+
+    def begin(self, what: str) -> None:
+        self.progress.update(self.bar, description=f"{self.name}: {what}")
+
+    def advance(self) -> None:
+        self.progress.update(self.bar, advance=1)
+
+
+async def _asked_after(
+    dataset: Dataset,
+    settings: Settings,
+    ids: Mapping[str, Mapping[str, str]],
+    days: Sequence[int],
+    shown: _Shown,
+    *,
+    budget: int,
+) -> list[Asked]:
+    policy, clock = effective_policy(settings.policy_path), AskedAt(dataset)
+    backend = create_worker_backend(settings, policy, clock=clock)
+    async with AsyncExitStack() as opened:
+        await backend.connect()
+        opened.push_async_callback(backend.disconnect)
+
+        async def ask(kept: Mapping[str, Mapping[str, Kept]]) -> list[Judged]:
+            asking, judged = Asking(backend, policy, clock, budget=budget, kept=kept), list[Judged]()
+            # The first search of a process loads what it needs, which is no question's time.
+            await asking.ask(dataset.questions[0])
+            for question in dataset.questions:
+                clock.set(question)
+                judged.append(await asking.ask(question))
+                shown.advance()
+            return judged
+
+        shown.begin("asking")
+        found = [Asked(days=0, judged=await ask(as_stored(ids)))]
+        if not days:
+            return found
+        maintenance = await DailyMaintenance.opened(opened, settings, policy, backend, clock)
+        for day in range(1, max(days) + 1):
+            shown.begin(f"day {day}")
+            await maintenance.run_day(day)
+            if day in days:
+                judged = await ask(maintenance.kept(ids))
+                found.append(Asked(days=day, judged=judged, done=await maintenance.done()))
+        return found
 
 
 def _without_places(policy: Policy) -> dict[str, Any]:
@@ -127,6 +192,21 @@ def _without_places(policy: Policy) -> dict[str, Any]:
 
 def _show(result: PolicyResult, *, has_kinds: bool) -> None:
     say(f"policy: {result.policy}")
+    _show_measures(result.measures, has_kinds=has_kinds)
+    if result.beside_first:
+        say("beside the first policy, the same questions paired:")
+        _show_differences(result.beside_first)
+    for each in result.after:
+        say(f"{result.policy} {later(each.days)}: {done_in_words(each.done)}")
+        _show_measures(each.measures, has_kinds=has_kinds)
+        say("beside before, the same questions paired:")
+        _show_differences(each.beside_before)
+        if each.beside_first:
+            say(f"beside the first policy, {later(each.days)}:")
+            _show_differences(each.beside_first)
+
+
+def _show_measures(measures: Sequence[Measured], *, has_kinds: bool) -> None:
     rows = [
         {
             "kind": each.kind or "all",
@@ -136,23 +216,24 @@ def _show(result: PolicyResult, *, has_kinds: bool) -> None:
             "questions": each.questions,
             "what": MEASURES[each.measure][0],
         }
-        for each in result.measures
+        for each in measures
         if has_kinds or each.kind is None
     ]
     columns = ("measure", "mean", "95 % interval", "questions", "what")
     show_rows(rows, columns=("kind", *columns) if has_kinds else columns, as_json=False)
-    if result.beside_first:
-        say("beside the first policy, the same questions paired:")
-        beside = [
-            {
-                "measure": each.measure,
-                "difference": each.mean,
-                "95 % interval": _within(each.low, each.high),
-                "verdict": each.verdict,
-            }
-            for each in result.beside_first
-        ]
-        show_rows(beside, columns=("measure", "difference", "95 % interval", "verdict"), as_json=False)
+
+
+def _show_differences(differences: Sequence[Difference]) -> None:
+    rows = [
+        {
+            "measure": each.measure,
+            "difference": each.mean,
+            "95 % interval": _within(each.low, each.high),
+            "verdict": each.verdict,
+        }
+        for each in differences
+    ]
+    show_rows(rows, columns=("measure", "difference", "95 % interval", "verdict"), as_json=False)
 
 
 def _within(low: float, high: float) -> str:

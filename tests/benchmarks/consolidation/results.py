@@ -9,7 +9,7 @@ from benchmarks.consolidation.ways import Variant
 from benchmarks.figure import Target
 from rich.table import Table
 
-from memcore.evaluation.measures import compare
+from memcore.evaluation.asking import compare
 from memcore.finetune.evaluate import Improvement
 
 #: Share of the unshrunk figure that the default must keep at half the tokens.

@@ -1,6 +1,5 @@
 """Shrinking an agent's memories by runs of the product's own maintenance."""
 
-import asyncio
 import time
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -8,14 +7,14 @@ from datetime import datetime, timedelta
 from benchmarks.consolidation.contexts import Held
 from benchmarks.consolidation.evidence import terms_of
 from benchmarks.consolidation.ways import Variant, tokens
-from support.ledger_records import places_due
 
 from memcore import ids
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import pages
 from memcore.clock import utc_now
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType
-from memcore.jobs import Deferred, Done
+from memcore.evaluation.maintained import carried_out
+from memcore.jobs import Done
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import NewRun
 from memcore.llm.protocol import Model
@@ -29,12 +28,6 @@ from memcore.records import MemoryRecord, Where
 
 #: Least age of what is consolidated, the policy's default.
 _MIN_AGE = timedelta(days=7)
-
-#: Times that a run may wait for its model: a few parts change while it thinks, and none here.
-_MOST_TURNS = 5
-
-#: Questions that the model has before it.
-_ASKED_AT_ONCE = 4
 
 
 class MaintenanceRuns:
@@ -125,21 +118,10 @@ class MaintenanceRuns:
             build_strategy=build,
             value=_newest_first,
         )
-        outcome = await service.run(run.run_id)
-        for _ in range(_MOST_TURNS):
-            if not isinstance(outcome, Deferred) or not await self._asked(run.run_id, policy):
-                break
-            outcome = await service.run(run.run_id)
+        synthesis = SynthesisService(self._backend, self._ledger, policy, company=self._company, model=self._model)
+        outcome = await carried_out(service, synthesis, run)
         if not isinstance(outcome, Done):
             raise TypeError(f"the run of {agent_id} ended with {outcome}")
-
-    async def _asked(self, run_id: str, policy: ConsolidationConfig) -> bool:
-        """Ask the model what a run waits for, as the jobs beside it do; return whether there was anything."""
-        places = places_due(self._ledger, run_id, company=self._company)
-        synthesis = SynthesisService(self._backend, self._ledger, policy, company=self._company, model=self._model)
-        for start in range(0, len(places), _ASKED_AT_ONCE):
-            await asyncio.gather(*(synthesis.ask(run_id, place) for place in places[start : start + _ASKED_AT_ONCE]))
-        return bool(places)
 
 
 def _always(strategy: CompositeConsolidationStrategy | None) -> StrategyBuilder:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.finetune.judging import Judged  # noqa: E402  # a script must find the tree first
-from benchmarks.retrieval.conversations import FOLDER, Conversation, Turn, conversations  # noqa: E402
+from benchmarks.retrieval.conversations import FOLDER, Conversation, conversations  # noqa: E402
 from rich.console import Console  # noqa: E402
 
 from memcore.embedding.bm25 import fold  # noqa: E402
@@ -151,12 +151,11 @@ def _without(conversation: Conversation, names: set[str]) -> Conversation:
 
 def _passages(conversation: Conversation) -> Iterator[Passage]:
     """Yield what is said with what the remark before it asked, as the product gathers what agents remember."""
-    earlier: Turn | None = None
-    for turn in conversation.turns:
-        is_same_talk = earlier is not None and earlier.day == turn.day
-        asked = questions_before(turn.stored_text, earlier.stored_text) if earlier is not None and is_same_talk else ()
+    for place, turn in enumerate(conversation.turns):
+        earlier = conversation.turns[place - 1] if place else turn
+        is_same_talk = earlier is not turn and earlier.day == turn.day
+        asked = questions_before(turn.stored_text, earlier.stored_text) if is_same_talk else ()
         yield Passage(text=turn.stored_text, source="memory", questions=asked)
-        earlier = turn
 
 
 def _base(kind: str) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 from benchmarks.figure import Figure, Target
 from benchmarks.retrieval.by_hand import ByHand
-from benchmarks.retrieval.conversations import Conversation, Question, Turn
+from benchmarks.retrieval.conversations import Conversation, Question
 from benchmarks.retrieval.product import load
 from benchmarks.stack import BenchStack, open_home, policy_of
 from support.recorded_answers import RecordedAnswers
@@ -27,7 +27,8 @@ from support.recorded_answers import RecordedAnswers
 from memcore.backends.base import fresh_record
 from memcore.config.maintenance import ConsolidationConfig
 from memcore.embedding.factory import create_embedder
-from memcore.evaluation.measures import ndcg
+from memcore.evaluation.asking import ndcg
+from memcore.evaluation.published import Turn
 from memcore.finetune.evaluate import DEPTH
 from memcore.jobs import Done
 from memcore.ledger.ledger import Ledger

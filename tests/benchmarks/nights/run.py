@@ -1,7 +1,6 @@
 """``make bench-nights``: what thirty daily runs leave of what an agent knows, for every strategy."""
 
 import argparse
-import asyncio
 import os
 import platform
 import sys
@@ -28,7 +27,7 @@ from benchmarks.retrieval.conversations import conversations  # noqa: E402
 from benchmarks.stack import open_home, policy_of  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
-from support.ledger_records import places_due, sqlite_urls  # noqa: E402
+from support.ledger_records import sqlite_urls  # noqa: E402
 from support.stub_llm_process import stub_llm  # noqa: E402
 
 from memcore import ids  # noqa: E402
@@ -37,7 +36,8 @@ from memcore.backends.factory import WorkerBackend  # noqa: E402
 from memcore.backends.protocol import pages  # noqa: E402
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig, GateConfig  # noqa: E402
 from memcore.config.policy import Policy  # noqa: E402
-from memcore.jobs import Deferred, Done  # noqa: E402
+from memcore.evaluation.maintained import carried_out  # noqa: E402
+from memcore.jobs import Done  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.ledger.llm_usage import UsageBy  # noqa: E402
 from memcore.ledger.migrate import migrate  # noqa: E402
@@ -55,9 +55,6 @@ DAYS = (0, 1, 7, 30)
 
 #: Tokens of a prompt.
 BUDGETS = (400, 1_000)
-
-#: Times that a run may wait for its model.
-_MOST_TURNS = 5
 
 #: Least share of the evidence that a lossy run must leave in a prompt, of what it held before.
 _LEAST_LEFT = 0.98
@@ -181,14 +178,7 @@ class DailyRuns:
         synthesis = SynthesisService(
             self.backend, self.ledger, self.maintenance, company=self.company, model=self.model
         )
-        outcome = await service.run(run.run_id)
-        for _ in range(_MOST_TURNS):
-            places = places_due(self.ledger, run.run_id, company=self.company)
-            if not isinstance(outcome, Deferred) or not places:
-                break
-            for start in range(0, len(places), 4):
-                await asyncio.gather(*(synthesis.ask(run.run_id, place) for place in places[start : start + 4]))
-            outcome = await service.run(run.run_id)
+        outcome = await carried_out(service, synthesis, run)
         if not isinstance(outcome, Done):
             raise TypeError(f"the run of {agent_id} ended with {outcome}")
         self.refused += outcome.facts.get("gate_refused", 0)

@@ -19,14 +19,14 @@ ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.retrieval.conversations import FOLDER, Conversation, Question, conversations  # noqa: E402  # a script must find the tree first
-from benchmarks.retrieval.product import load_directly, with_memory  # noqa: E402
+from benchmarks.retrieval.product import load_directly, recall, with_memory  # noqa: E402
 from benchmarks.stack import BenchStack, open_home, policy_of  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from memcore.backends.factory import create_worker_backend  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
-from memcore.evaluation.measures import compare, ndcg, recall  # noqa: E402
+from memcore.evaluation.asking import compare, ndcg  # noqa: E402
 from memcore.finetune.evaluate import DEPTH  # noqa: E402
 from memcore.ledger.ledger import Ledger  # noqa: E402
 from memcore.llm.accounting import create_model  # noqa: E402

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
-from benchmarks.retrieval.conversations import Turn
 from numpy.typing import NDArray
 
 from memcore.backends.evidence import Candidate, weight_of_time
@@ -21,6 +20,7 @@ from memcore.backends.when import AskedRange, asked_range, subject_of
 from memcore.embedding.bm25 import Tokenizer, bare
 from memcore.embedding.calibration import noise_of
 from memcore.embedding.protocol import Embedder
+from memcore.evaluation.published import Turn
 from memcore.finetune.evaluate import DEPTH
 
 #: BM25's constants and the candidates of each list, as the documentation names them.

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +30,11 @@ Method = Callable[[str, MemoryQuery], Coroutine[Any, Any, Sequence[MemoryEntry]]
 
 #: Memories written in one call.
 _AT_ONCE = 1_024
+
+
+def recall(ranked: Sequence[str], wanted: Collection[str]) -> float:
+    """Return the share of what is wanted among the first ten."""
+    return len(set(ranked[:DEPTH]) & set(wanted)) / len(wanted)
 
 
 @dataclass(slots=True)

@@ -16,8 +16,7 @@ from memcore.backends.mem0.backend import Mem0Backend
 from memcore.backends.protocol import pages
 from memcore.clock import utc_now
 from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.evaluation.asking import LastUse
-from memcore.evaluation.measures import compare, ndcg
+from memcore.evaluation.asking import LastUse, compare, ndcg
 from memcore.models.answers import Shown
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryQuery
 from memcore.records import Where

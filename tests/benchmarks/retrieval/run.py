@@ -16,9 +16,17 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from benchmarks.figure import Figure, Target  # noqa: E402  # a script must find the tree first
 from benchmarks.report import show  # noqa: E402
 from benchmarks.retrieval.by_hand import ByHand, Words  # noqa: E402
-from benchmarks.retrieval.conversations import CATEGORIES, FOLDER, Conversation, conversations  # noqa: E402
+from benchmarks.retrieval.conversations import FOLDER, Conversation, conversations  # noqa: E402
 from benchmarks.retrieval.latency import latency  # noqa: E402
-from benchmarks.retrieval.product import Answers, ask_all, kept_candidates, load, load_directly, with_memory  # noqa: E402
+from benchmarks.retrieval.product import (  # noqa: E402
+    Answers,
+    ask_all,
+    kept_candidates,
+    load,
+    load_directly,
+    recall,
+    with_memory,
+)
 from benchmarks.retrieval.prompts import prompts  # noqa: E402
 from benchmarks.stack import BenchStack, open_home, policy_of  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -27,7 +35,8 @@ from rich.table import Table  # noqa: E402
 from memcore.backends.fusion import default_dense_weight  # noqa: E402
 from memcore.embedding.factory import create_embedder  # noqa: E402
 from memcore.embedding.protocol import Embedder, EmbedderKind  # noqa: E402
-from memcore.evaluation.measures import compare, ndcg, recall  # noqa: E402
+from memcore.evaluation.asking import compare, ndcg  # noqa: E402
+from memcore.evaluation.published import KINDS  # noqa: E402
 
 #: What the default fusion must reach with the static embedder, and with any other.
 _LEAST_STATIC, _LEAST_TRANSFORMER = 0.59, 0.60
@@ -167,12 +176,12 @@ def _scores(corpus: Sequence[Conversation], rankings: Sequence[Sequence[str]], j
 
 def _by_category(title: str, corpus: Sequence[Conversation], product: _Rankings, judge: Judge) -> Table:
     categories = [question.category for each in corpus for question in each.questions]
-    table = Table("", "all", *(f"{name} ({categories.count(name)})" for name in CATEGORIES.values()), title=title)
+    table = Table("", "all", *(f"{name} ({categories.count(name)})" for name in KINDS.values()), title=title)
     for method, rankings in product.items():
         scores = _scores(corpus, rankings, judge)
         parts = [
             np.mean([score for score, of in zip(scores, categories, strict=True) if of == name])
-            for name in CATEGORIES.values()
+            for name in KINDS.values()
         ]
         table.add_row(method, f"{np.mean(scores):.4f}", *(f"{part:.3f}" for part in parts))
     return table

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import numpy as np
-from benchmarks.retrieval.conversations import Conversation, Turn
+from benchmarks.retrieval.conversations import Conversation
 from benchmarks.retrieval.product import load
 from benchmarks.stack import BenchStack, open_home, policy_of
 from rich.console import Console
@@ -31,8 +31,8 @@ from memcore.config.conversation import ConversationConfig
 from memcore.conversation.entries import TurnContext, entry_of, format_working_memory_entries
 from memcore.conversation.loading import TurnLoader
 from memcore.conversation.service import Embedding
-from memcore.evaluation.asking import LastUse
-from memcore.evaluation.measures import compare, ndcg
+from memcore.evaluation.asking import LastUse, compare, ndcg
+from memcore.evaluation.published import Turn
 from memcore.ledger.conversation.memory import Commit
 from memcore.ledger.ledger import Ledger
 from memcore.models.conversation import MAX_QUOTE_CHARS, Fact, FactCategory, Owner

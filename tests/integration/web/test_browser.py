@@ -1,12 +1,14 @@
 """The console in a real browser: what people do there, with keys and in the dark, and what axe says of each page."""
 
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from support.chromium import NPM_AXE, chromium, npm_packages
 from support.console_world import HOSTILE, ConsoleWorld, dead_letter
+from support.evaluation_pages import AFTER, BEFORE, evaluation_page
 from support.present import present
 from support.serve_process import ServeProcess, serve_process
 
@@ -284,3 +286,22 @@ def test_on_a_phone_no_page_scrolls_sideways_and_every_box_that_does_has_the_key
         )
     assert {path: width for path, width in widths.items() if width > 375} == {}
     assert {path: found for path, found in boxes.items() if found} == {}
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_the_page_of_an_evaluation_fits_a_phone_and_axe_finds_nothing_serious(
+    browser: Browser, axe: str, tmp_path: Path, look: Any
+) -> None:
+    evaluation_page(tmp_path, [BEFORE, AFTER], [AFTER, BEFORE])
+    context = browser.new_context(viewport={"width": 375, "height": 740}, color_scheme=look)
+    page, wrong = context.new_page(), list[str]()
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("request", lambda request: wrong.append(request.url) if request.url.startswith("http") else None)
+    page.goto((tmp_path / "report.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    for each in page.locator("details").all():
+        each.evaluate("each => { each.open = true; }")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    assert _findings(page, axe) == []
+    assert wrong == []
+    context.close()

@@ -8,11 +8,22 @@ import pytest
 from support.maintenance_fixture import memory
 from support.search_backends import PlainBackend
 
+from memcore.backends.evidence import terms_of
 from memcore.client.envelopes import ImportRecord
 from memcore.config.policy import Policy
-from memcore.evaluation.asking import MEASURES, AskedAt, Asking, Judged, differences, summary
+from memcore.evaluation.asking import (
+    MEASURES,
+    AskedAt,
+    Asking,
+    Judged,
+    Kept,
+    as_stored,
+    differences,
+    in_words,
+    ndcg,
+    summary,
+)
 from memcore.evaluation.dataset import Dataset, Question
-from memcore.evaluation.measures import ndcg
 from memcore.models.answers import Standing
 from memcore.models.memory import MemoryCategory
 
@@ -25,12 +36,12 @@ def asked(question: str, finds: Collection[str] = (), **more: object) -> Questio
     return Question.model_validate({"agent_id": "ada", "question": question, "finds": tuple(finds), **more})
 
 
-def judged(question: Question, *shown: str, standing: Standing = Standing.STRONG) -> Judged:
+def judged(question: Question, *shown: str, standing: Standing = Standing.STRONG, budget: int = 500) -> Judged:
     """Ask one question of a backend that shows these texts, each named by itself."""
     records = [memory(n, content=text) for n, text in enumerate(shown)]
     entries = [each.entry.model_copy(update={"relevance_score": 0.9, "standing": standing}) for each in records]
     ids = {"ada": {text: text for text in (OLD, NEW, OTHER)} | {each.content: each.id for each in entries}}
-    asking = Asking(PlainBackend(tuple(entries)), Policy(), lambda: DAY, budget=500, ids=ids)
+    asking = Asking(PlainBackend(tuple(entries)), Policy(), lambda: DAY, budget=budget, kept=as_stored(ids))
     return asyncio.run(asking.ask(question))
 
 
@@ -42,6 +53,14 @@ def test_what_is_shown_is_held_against_what_answers() -> None:
     assert found.scores["shown"] == 2.0
     assert "shown_wrongly" not in found.scores
     assert "stale_first" not in found.scores
+
+
+def test_a_budget_bounds_the_prompt() -> None:
+    texts = [f"On day {n} the ferry to Hvar left at {n} and carried {n} dogs and boxes." for n in range(1, 20)]
+    question = asked("When does the ferry to Hvar leave?")
+    few, more = (judged(question, *texts, budget=budget).scores["prompt_tokens"] for budget in (100, 300))
+    # The message that says how to read them is in each, beside the budget.
+    assert few < more <= few + 200.0
 
 
 def test_what_finds_nothing_has_no_recall() -> None:
@@ -103,3 +122,37 @@ def test_a_question_is_asked_an_hour_after_the_last_memory_or_when_it_says() -> 
     assert clock() == DAY + timedelta(hours=1)
     clock.set(asked("?", asked_at=DAY))
     assert clock() == DAY
+
+
+def test_what_replaced_a_memory_counts_where_it_says_its_words() -> None:
+    whole, part = Kept("s", frozenset({"ferri", "ten"})), Kept("s", frozenset({"ferri", "hvar"}))
+    assert whole.is_in({"s": "The ferry leaves at ten, and Mia keeps bees."})
+    assert not part.is_in({"s": "The ferry leaves at ten, and Mia keeps bees."})
+    assert not whole.is_in({"other": "The ferry leaves at ten."})
+    assert Kept("s").is_in({"s": "Anything."})
+
+
+@pytest.mark.parametrize(("by", "score"), [(NEW, 1.0), ("The ferry leaves.", 0.0)])
+def test_an_answer_is_found_in_the_memory_that_replaced_it(by: str, score: float) -> None:
+    (entry,) = [memory(1, content=by).entry.model_copy(update={"relevance_score": 0.9, "standing": Standing.STRONG})]
+    kept = {"ada": {NEW: Kept(entry.id, terms_of(NEW))}}
+    asking = Asking(PlainBackend((entry,)), Policy(), lambda: DAY, budget=500, kept=kept)
+    scores = asyncio.run(asking.ask(asked("When does the ferry to Hvar leave?", [NEW]))).scores
+    assert {scores[name] for name in ("recall", "precision", "ndcg_at_10", "prompt_recall")} == {score}
+
+
+def test_a_difference_is_said_in_a_sentence() -> None:
+    first = [made(1.0)] * 40
+    (said,) = [in_words(each) for each in differences(first, [made(0.0)] * 40) if each.measure == "recall"]
+    assert said == "evidence found -1.000 (-1.000 to -1.000): worse"
+
+
+def test_days_pass_for_every_question_and_maintenance_is_after_the_last() -> None:
+    record = ImportRecord(agent_id="ada", id="m", category=MemoryCategory.EPISODIC, content=OLD, created_at=DAY)
+    early, late = asked("?"), asked("?", asked_at=DAY + timedelta(days=3))
+    clock = AskedAt(Dataset(memories={"ada": (record,)}, questions=(early, late)))
+    assert clock.agents == ("ada",)
+    clock.set_day("ada", 30)
+    assert clock() == DAY + timedelta(days=33)
+    clock.set(early)
+    assert clock() == DAY + timedelta(days=30, hours=1)
