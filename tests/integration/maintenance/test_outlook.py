@@ -6,13 +6,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.fake_summarizer import FakeSummarizer
 from support.maintenance_fixture import (
     AGENT,
     COMPANY,
     START,
     MaintenanceFixture,
+    MakeMaintenanceFixture,
     memory,
     opened_world,
+    uid,
 )
 from support.random_histories import POLICIES, PRUNINGS, stores
 from support.thorough import examples
@@ -81,3 +84,36 @@ async def _foreseen_then_done(world: MaintenanceFixture, records: list[MemoryRec
     assert outlook.after == len(live)
     assert outlook.stops == world.run(planned.run_id).reason
     assert outlook.live == len(before)
+
+
+async def test_what_stands_for_repetitions_is_used_as_often_as_they_were(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = make_maintenance_fixture(
+        ConsolidationConfig(strategy="dedupe", max_memories_per_agent=1, max_removed_fraction=1.0)
+    )
+    texts = ("Rosa leads the north team.", "Rosa leads the north team.", "Igor leads the south crew.")
+    await world.store(memory(n, days_old=30, content=text) for n, text in enumerate(texts, 1))
+    for number, uses in ((1, 3), (2, 3), (3, 4)):
+        use = Use(agent_id=AGENT, memory_id=uid(number), uses=uses, last_used_at=START)
+        world.ledger.uses.count(COMPANY, f"batch {number}", [use])
+
+    outlook = await world.service().foresee(AGENT)
+
+    assert outlook.gone[uid(3)] is RunStep.ENFORCEMENT
+    await world.maintenance_run()
+    (left,) = (await world.live()).values()
+    assert left.entry.content == texts[0]
+
+
+async def test_what_a_model_is_asked_about_is_counted_apart(
+    make_maintenance_fixture: MakeMaintenanceFixture, fake_summarizer: FakeSummarizer
+) -> None:
+    world = make_maintenance_fixture(ConsolidationConfig(strategy="llm", max_removed_fraction=1.0, min_new=1))
+    world.model = fake_summarizer
+    await world.store(memory(n, days_old=200 - n) for n in range(1, 5))
+
+    outlook = await world.service().foresee(AGENT)
+
+    assert (outlook.asking, dict(outlook.gone), outlook.after) == (1, {}, 4)
+    assert not fake_summarizer.asked
