@@ -117,12 +117,30 @@ def installed_value() -> MemoryValue:
     return value
 
 
-class MemoryScorer:
-    """Scores one agent's memories by the rule; the first call reads them all: repetitions, and how rare words are."""
+#: Reads all memories that count.
+MemoryPages = Callable[[], AsyncIterator[tuple[MemoryRecord, ...]]]
 
-    def __init__(self, snapshot: AgentSnapshot, value: MemoryValue) -> None:
+
+class MemoryScorer:
+    """Scores one agent's memories by the rule; the first call reads them all: repetitions, and how rare words are.
+
+    Args:
+        every: reads them; left out, all that are under no hold.
+        replaced: of a memory the ids of those whose uses it will have once a run has replaced them.
+    """
+
+    def __init__(
+        self,
+        snapshot: AgentSnapshot,
+        value: MemoryValue,
+        *,
+        every: MemoryPages | None = None,
+        replaced: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
         self._snapshot = snapshot
         self._value = value
+        self._every = every or (lambda: pages(snapshot.backend, snapshot.free))
+        self._replaced = replaced or {}
         self._copies: Mapping[str, tuple[str, ...]] | None = None
         self._repeated = frozenset[str]()
         self._words = Vocabulary()
@@ -132,12 +150,12 @@ class MemoryScorer:
         snapshot = self._snapshot
         if self._copies is None:
             repetitions = Repetitions()
-            async for page in pages(snapshot.backend, snapshot.free):
+            async for page in self._every():
                 repetitions.add(page)
                 self._words.add([record.entry.content for record in page])
             self._copies = {group.kept: group.repeated for group in repetitions.groups()}
             self._repeated = frozenset().union(*self._copies.values())
-        ids = {record.entry.id: (record.entry.id, *self._copies.get(record.entry.id, ())) for record in records}
+        ids = {record.entry.id: self._counted_with(record.entry.id, self._copies) for record in records}
         uses = snapshot.ledger.uses.of(
             snapshot.company, snapshot.agent_id, {each for copies in ids.values() for each in copies}
         )
@@ -154,6 +172,10 @@ class MemoryScorer:
             )
             worth.append(self._asked(candidate))
         return worth
+
+    def _counted_with(self, memory_id: str, copies: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+        alike = (memory_id, *copies.get(memory_id, ()))
+        return (*alike, *(each for one in alike for each in self._replaced.get(one, ())))
 
     def is_repeated(self, record: MemoryRecord) -> bool:
         """Return whether another memory says all that this one says; known once values were asked for."""

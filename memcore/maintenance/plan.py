@@ -3,7 +3,7 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pydantic import Field
 
@@ -337,43 +337,78 @@ async def with_details(
     costs about as much as the consolidation itself, so a run skips it.
     """
     snapshot = await with_gone(snapshot)
-    merged: list[SummaryGroup] = []
-    summaries: list[MemoryRecord] = []
     cap = TokenCap(snapshot.policy.max_tokens_per_run)
-    verdicts: list[Verdict] = []
-    if strategy is not None:
-        async for _, groups in groups_by_filter(snapshot, strategy):
-            merged += groups
-        for part in merged:
-            members = [member.id for member in part.members]
-            found = await snapshot.backend.get_many(snapshot.agent_id, members, with_vectors=True)
-            sources = written_from(found, strategy, snapshot.ledger.archive, company=snapshot.company)
-            kept = await snapshot.backend.get_many(snapshot.agent_id, [part.kept.id]) if part.kept else ()
-            asked, is_written = answers.asked, True
-            try:
-                draft: SummaryDraft | None = await write_draft(
-                    strategy, sources, kept=kept[0] if kept else None, is_fallback=part.is_fallback
-                )
-            except AnswerMissingError:
-                draft, is_written = SummaryDraft(content=_UNWRITTEN), False
-                if not cap.takes(shown_tokens(sources, snapshot.policy)):
-                    answers.asked = asked
-                elif asks_model(snapshot.policy):
-                    answers.asked += 1
-            if draft is None:
-                continue
-            summary = summary_record(sources, draft, company=snapshot.company, strategy=strategy.name, replaced=found)
-            summaries.append(summary)
-            fallback_id = members[0] if part.is_fallback else None
-            if is_written and (verdict := await gate.judge(sources, summary, fallback_id=fallback_id)) is not None:
-                verdicts.append(verdict)
-    members = [member.id for part in merged for member in part.members]
+    drafts = [] if strategy is None else [each async for each in drafted(snapshot, strategy, answers, gate, cap)]
+    members = [member.id for draft in drafts for member in draft.group.members]
+    summaries = [draft.summary for draft in drafts if draft.summary is not None]
     more = {
         RunStep.CONSOLIDATION: {**_archived(members), "questions": answers.asked, "tokens": cap.used},
         RunStep.ENFORCEMENT: _archived(await _evicted(plan, snapshot, value, frozenset(members), summaries)),
     }
     steps = tuple([step.model_copy(update=more.get(step.step)) for step in plan.steps])
-    return plan.model_copy(update={"steps": steps, "groups": _groups(merged), "gate": _judged(verdicts)})
+    verdicts = [draft.verdict for draft in drafts if draft.verdict is not None]
+    groups = _groups([draft.group for draft in drafts])
+    return plan.model_copy(update={"steps": steps, "groups": groups, "gate": _judged(verdicts)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A group that a run would merge, its memories, and what would replace them.
+
+    Attributes:
+        summary: None where what the strategy writes would be no shorter: the memories stay.
+        is_written: whether no model has to be asked for the summary's text first.
+        keeps_uses: whether the summary is one of the memories, and is used as often as all of them.
+    """
+
+    group: SummaryGroup
+    found: tuple[MemoryRecord, ...]
+    summary: MemoryRecord | None
+    is_written: bool
+    keeps_uses: bool = False
+    verdict: Verdict | None = None
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether the summary is known, and no gate refuses it."""
+        return self.summary is not None and self.is_written and not (self.verdict and self.verdict.is_refused)
+
+
+async def drafted(
+    snapshot: AgentSnapshot, strategy: ConsolidationStrategy, answers: NoAnswers, gate: Gate, cap: TokenCap
+) -> AsyncIterator[Draft]:
+    """Yield the groups that a run would merge, with their summaries; those that need a model count in ``answers``."""
+    merged = [group async for _, groups in groups_by_filter(snapshot, strategy) for group in groups]
+    for group in merged:
+        members = [member.id for member in group.members]
+        found = await snapshot.backend.get_many(snapshot.agent_id, members, with_vectors=True)
+        sources = written_from(found, strategy, snapshot.ledger.archive, company=snapshot.company)
+        kept = await snapshot.backend.get_many(snapshot.agent_id, [group.kept.id]) if group.kept else ()
+        asked, is_written = answers.asked, True
+        try:
+            draft: SummaryDraft | None = await write_draft(
+                strategy, sources, kept=kept[0] if kept else None, is_fallback=group.is_fallback
+            )
+        except AnswerMissingError:
+            draft, is_written = SummaryDraft(content=_UNWRITTEN), False
+            if not cap.takes(shown_tokens(sources, snapshot.policy)):
+                answers.asked = asked
+            elif asks_model(snapshot.policy):
+                answers.asked += 1
+        if draft is None:
+            yield Draft(group=group, found=found, summary=None, is_written=True)
+            continue
+        summary = summary_record(sources, draft, company=snapshot.company, strategy=strategy.name, replaced=found)
+        fallback_id = members[0] if group.is_fallback else None
+        verdict = await gate.judge(sources, summary, fallback_id=fallback_id) if is_written else None
+        yield Draft(
+            group=group,
+            found=found,
+            summary=summary,
+            is_written=is_written,
+            keeps_uses=group.is_fallback or draft.same_as is not None,
+            verdict=verdict,
+        )
 
 
 def _judged(verdicts: Sequence[Verdict]) -> PlannedGate | None:

@@ -39,6 +39,7 @@ from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
 from memcore.maintenance.distrust import bring_back
 from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
 from memcore.maintenance.gate import Gate
+from memcore.maintenance.outlook import Outlook, foresee
 from memcore.maintenance.plan import (
     HeldPlan,
     MaintenancePlan,
@@ -140,16 +141,28 @@ class MaintenanceService:
         Without details (groups, archive and model figures) it costs little more than counting.
         """
         answers = NoAnswers()
-        snapshot = self._snapshot(agent_id)
-        strategy, missing = self._strategy(answers if self.has_model else None)
-        if strategy is not None and (few := await few_new(snapshot, strategy)) is not None:
-            strategy, missing = None, few.reason
-        plan = await make_plan(snapshot, strategy, MemoryScorer(snapshot, self.value), waits=missing)
+        snapshot, strategy, waits, few = await self._before(agent_id, answers)
+        plan = await make_plan(snapshot, strategy, MemoryScorer(snapshot, self.value), waits=waits or few)
         if not in_detail:
             return plan
         return await with_details(
             plan, snapshot, strategy, MemoryScorer(snapshot, self.value), answers=answers, gate=self._gate(snapshot)
         )
+
+    async def foresee(self, agent_id: str) -> Outlook:
+        """Return what a run would do to the agent's memories now, one by one; nothing is written, no model is asked."""
+        answers = NoAnswers()
+        snapshot, strategy, waits, _ = await self._before(agent_id, answers)
+        return await foresee(snapshot, strategy, self.value, answers=answers, gate=self._gate(snapshot), waits=waits)
+
+    async def _before(
+        self, agent_id: str, answers: NoAnswers
+    ) -> tuple[AgentSnapshot, ConsolidationStrategy | None, str | None, str | None]:
+        """Return an agent's memories, the strategy, what a run would wait for, and why it would merge nothing."""
+        snapshot = self._snapshot(agent_id)
+        strategy, missing = self._strategy(answers if self.has_model else None)
+        few = None if strategy is None else await few_new(snapshot, strategy)
+        return (snapshot, strategy, missing, None) if few is None else (snapshot, None, None, few.reason)
 
     async def run(self, run_id: str) -> Outcome:
         """Execute a run to its end or its next stop; a further call continues where it stopped.

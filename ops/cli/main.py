@@ -21,6 +21,7 @@ MODULES = {
     "memory.memories": ("store", "search", "ask", "conflicts", "supersede", "both-hold", "reinstate"),
     "memory.changes": ("get", "list", "update", "forget", "history"),
     "maintenance.maintain": ("maintain", "end"),
+    "maintenance.whatif": ("whatif",),
     "memory.transfer": ("import", "export"),
     "memory.agents": ("agents",),
     "maintenance.runs": ("runs",),

@@ -57,9 +57,12 @@ class Command:
     @cached_property
     def policy(self) -> Policy:
         """The policy in force for the company; raises MemoryConfigError."""
+        return self.policy_from(policy_of(self.settings))
+
+    def policy_from(self, policy: Policy) -> Policy:
+        """Return the company's policy where the installation has this one; raises MemoryConfigError."""
         from memcore.ledger.companies import CompanyPolicies  # noqa: PLC0415  # see above
 
-        policy = policy_of(self.settings)
         with self.ledger() as ledger:
             row = ledger.companies.get(self.company)
         return policy if row is None else CompanyPolicies(self.settings, policy).of(row)[1]

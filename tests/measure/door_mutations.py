@@ -34,8 +34,25 @@ EVALUATION = (
     ('"finds": [] if is_unanswerable else marked or sessions,', '"finds": marked or sessions,'),
 )
 
+WHAT_IF = (
+    ("if waits is not None or plan.is_held:", "if waits is not None:"),
+    (
+        "return self.summary is not None and self.is_written and not (self.verdict and self.verdict.is_refused)",
+        "return True",
+    ),
+    ("return (*alike, *(each for one in alike for each in self._replaced.get(one, ())))", "return alike"),
+    ("yield tuple(record for record in page if record.entry.id not in replaced)", "yield page"),
+    (
+        "return self.live - len(self.gone.keys() - made) + len(made - self.gone.keys())",
+        "return self.live - len(self.gone)",
+    ),
+    ("shadow.hide([each for each, step in outlook.gone.items() if step is not RunStep.CONSOLIDATION])", "pass"),
+    ("stands_for |= {each.entry.id: summary.entry.id for each in draft.found}", "pass"),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
     *OTHERS,
     *(Mutant(area="memory tests", line=line, becomes=becomes) for line, becomes in MEMORY_TESTS),
     *(Mutant(area="evaluation", line=line, becomes=becomes) for line, becomes in EVALUATION),
+    *(Mutant(area="what if", line=line, becomes=becomes) for line, becomes in WHAT_IF),
 )

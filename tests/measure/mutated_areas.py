@@ -89,6 +89,9 @@ TESTS = {
         "tests/unit/evaluation", "tests/unit/backends/test_when.py", "tests/unit/retrieval/test_repetitions.py",
         "tests/integration/cli/test_eval.py", "tests/unit/stack/test_running.py",
     ),
+    "what if": (
+        f"{MAINTENANCE}/test_whatif.py", f"{MAINTENANCE}/test_recorded_queries.py", f"{MAINTENANCE}/test_outlook.py",
+    ),
     "memory tests": ("tests/unit/memory_tests", "tests/integration/cli/test_memory_tests.py"),
     "model servers": (
         "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",

@@ -343,3 +343,28 @@ def test_without_waiting_the_run_is_named_at_once(memtend: CommandLine) -> None:
     fill(memtend, agent, old=1, new=9)
     run_id = memtend.ok("maintain", agent, "--no-wait", "--json").value["run_id"]
     wait_until(lambda: memtend("runs", "show", run_id).code == 0, what="the run's row")
+
+
+def test_another_policy_is_tried_and_nothing_is_removed(memtend: CommandLine, tmp_path: Path) -> None:
+    agent = new_agent()
+    fill_with_old(memtend, agent, episodic=4)
+    policy = tmp_path / "short.yaml"
+    policy.write_text("memory: {consolidation: {strategy: none, retention: {default_retention_days: 90}}}")
+    (found,) = memtend.ok("whatif", "--policy", str(policy), "--agent", agent, "--json").value
+    assert found["live"] == 4
+    assert (found["now"]["expired"], found["then"]["expired"], found["then"]["after"]) == (0, 4, 0)
+    said = memtend.ok("whatif", "--policy", str(policy), "--agent", agent).out
+    assert f"1 agents: {found['now']['after']} memories fewer would be there" in said
+    assert live(memtend, agent) == 4
+    sampled = memtend.ok("whatif", "--policy", str(policy), "--sample", "1", "--json").value
+    assert len(sampled) == 1
+
+
+def test_a_policy_that_is_wrong_or_an_agent_that_nobody_knows_is_said(memtend: CommandLine, tmp_path: Path) -> None:
+    policy = tmp_path / "wrong.yaml"
+    policy.write_text("memory: {consolidation: {max_memories_per_agent: -1}}")
+    wrong = memtend("whatif", "--policy", str(policy), "--agent", "nobody")
+    assert (wrong.code != 0, "max_memories_per_agent" in wrong.err) == (True, True), wrong
+    policy.write_text("memory: {}")
+    unknown = memtend("whatif", "--policy", str(policy), "--agent", "nobody")
+    assert (unknown.code, "nobody" in unknown.err) == (1, True), unknown

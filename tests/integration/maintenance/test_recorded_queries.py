@@ -46,6 +46,10 @@ class Writes:
         return SummaryDraft(content=" ".join(source.entry.content.partition(".")[0] for source in sources) + ".")
 
 
+def build(_deps: ConsolidationDeps) -> CompositeConsolidationStrategy:
+    return CompositeConsolidationStrategy(HighestRelevanceSelector(), Writes(), name="test", limits=ChunkLimits())
+
+
 async def filled(make: MakeMaintenanceFixture, groups: int = 1) -> MaintenanceFixture:
     policy = ConsolidationConfig(strategy=ConsolidationStrategyType.CONDENSE, max_removed_fraction=1.0)
     world = make(policy)
@@ -81,9 +85,6 @@ async def finished(
     retrieval: MemoryRetrievalConfig = KEPT,
     faults: Faults | None = None,
 ) -> Run:
-    def build(_deps: ConsolidationDeps) -> CompositeConsolidationStrategy:
-        return CompositeConsolidationStrategy(HighestRelevanceSelector(), Writes(), name="test", limits=ChunkLimits())
-
     backend, ledger = world.backend, world.ledger
     given = (faults.backend(backend), faults.ledger(ledger)) if faults else (backend, ledger)
     assert isinstance(await world.service(*given, build_strategy=build, retrieval=retrieval).run(run_id), Done)
@@ -106,6 +107,8 @@ async def test_a_question_that_was_asked_refuses_what_drawn_ones_let_pass(world:
     assert not any("Amara" in text for text in await texts_of(world))
     go_back()
     world.ledger.recorded_queries.record(COMPANY, [asked(world)])
+    outlook = await world.service(build_strategy=build, retrieval=KEPT).foresee(AGENT)
+    assert (outlook.refused, dict(outlook.gone), outlook.after) == (1, {}, len(TEXTS))
     after = await ran(world)
     assert after.counts["gate_refused"] == 1
     assert after.counts["gate_probes"] == before.counts["gate_probes"] + 1
