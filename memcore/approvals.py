@@ -48,6 +48,7 @@ from memcore.models.origin import (
     UNKNOWN,
     Authority,
     Channel,
+    Origin,
     Raised,
     authority,
     current_writer,
@@ -318,8 +319,11 @@ def shared_proposal(
     proposed_by: str,
     risk: ApprovalRisk = ApprovalRisk.MEDIUM,
     supersedes: Sequence[Superseded] = (),
+    origin: Origin = UNKNOWN,
 ) -> Proposal:
     """Return the proposal to publish a text for all agents; its source and confidence become those of the approval.
+
+    ``origin`` says who proposes it: readers that are not shown such texts are not shown the proposal.
 
     Raises MemoryInputError when a value breaks its limit.
     """
@@ -331,12 +335,22 @@ def shared_proposal(
         content=request.content,
         proposed_by=proposed_by,
         supersedes=tuple(supersedes),
-        details={"category": str(request.category), "namespace": request.namespace, "tags": tags},
+        details={
+            "category": str(request.category),
+            "namespace": request.namespace,
+            "tags": tags,
+            "origin": origin.stored(),
+        },
     )
     # With the tags of an approval beside its own it must still be what can be published: better refused here than when
     # somebody has approved it.
     request_of(proposal, source="approval", by=proposed_by)
     return proposal
+
+
+def proposed_origin(proposal: Proposal) -> Origin:
+    """Return who proposed a text for all agents; unknown for an older proposal."""
+    return Origin.read(proposal.details.get("origin")) or UNKNOWN
 
 
 def superseded_by_id(log: PublicationLog, company: str, memory_id: str) -> Superseded:

@@ -26,7 +26,7 @@ from memcore.errors import MemoryInputError
 from memcore.models.answers import MemoryScores, MemoryWhy, Shown, Standing
 from memcore.models.attributes import AttributeFilter, Attributes, canonical_json, no_attributes
 from memcore.models.base import UNSEEN, Frozen, Grown, NotBlankStr
-from memcore.models.origin import Authority, Channel, Origin, Raised, authority, channels_below, least_shown
+from memcore.models.origin import Authority, Channel, Origin, Raised, authority, channels_below, is_shown, least_shown
 
 #: The tag of every tier 1 experience.
 DETAILED_TAG = "detailed_experience"
@@ -447,7 +447,7 @@ class MemoryEntry(Frozen):
 
     def is_shown(self, policy: Mapping[Channel, Authority]) -> bool:
         """Return whether this reader is shown it, where it is named: what is in quarantine to people alone."""
-        return authority(self.origin, policy, self.raised).reaches(least_shown(Authority.QUARANTINED))
+        return is_shown(self.origin, policy, self.raised)
 
     def known_at(self, at: datetime | None) -> "MemoryEntry":
         """Return the entry as it was at a time: not yet replaced or stated again. As it is for None."""

@@ -348,3 +348,11 @@ def least_shown(asked: Authority = Authority.REFERENCE) -> Authority:
     reader = current_writer()
     least = Authority.QUARANTINED if reader.is_person else Authority.REFERENCE
     return max(asked, least, reader.least or least, _LEAST.get(least), key=lambda each: each.rank)
+
+
+def is_shown(origin: Origin | None, policy: Mapping[Channel, Authority], raised: Raised | None = None) -> bool:
+    """Return whether this reader is shown what has this origin, where it is named or listed.
+
+    What every list and every reading of one thing asks: what a search finds has ``MemoryQuery.under``.
+    """
+    return authority(origin, policy, raised).reaches(least_shown(Authority.QUARANTINED))

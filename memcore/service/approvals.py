@@ -1,23 +1,42 @@
 """Approvals: propose a text for all agents; list, show and decide the proposals that wait for a person."""
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field
 
 from memcore import ids
-from memcore.approvals import MEMORY_RAISE, diff_of, raise_proposal, shared_proposal, superseded_by_id, visible
+from memcore.approvals import (
+    MEMORY_RAISE,
+    diff_of,
+    proposed_origin,
+    raise_proposal,
+    shared_proposal,
+    superseded_by_id,
+    visible,
+)
 from memcore.errors import MemoryConflictError, MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.maintenance.provenance import trace_memory
 from memcore.memories import Memories
 from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision, RaisedTo, Raising
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, Key, MemoryStoreRequest
-from memcore.models.origin import OPERATOR, Authority, digest_of, least_shown, writing_as
+from memcore.models.origin import (
+    OPERATOR,
+    UNKNOWN,
+    Authority,
+    Origin,
+    current_writer,
+    digest_of,
+    least_shown,
+    writing_as,
+)
 from memcore.service.operation import operation
 from memcore.service.resources import CompanyPart
-from memcore.skills.publication import SkillApprovals
+from memcore.skills.publication import SkillApprovals, promoted_of
 
 #: Most approvals of a page.
 MAX_PAGE = 100
@@ -41,6 +60,7 @@ class ApprovalInfo(Frozen):
         supersedes: the ids of what it would take the place of.
         figures: what speaks for it, by name.
         effect: the id of what it left.
+        distrusted: whether what it shows came of a distrusted source; only people are shown such a proposal.
     """
 
     id: str
@@ -61,6 +81,7 @@ class ApprovalInfo(Frozen):
     undone_at: BoundedTime | None
     undone_by: str | None
     undo_reason: str | None
+    distrusted: bool
 
     @classmethod
     def of(cls, approval: Approval) -> Self:
@@ -100,7 +121,14 @@ class ApprovalOperations(CompanyPart):
         log = self._ledger.shared_log
         wanted = dict.fromkeys(supersedes)
         old = [await self._resources.run(superseded_by_id, log, self._company, each) for each in wanted]
-        proposal = shared_proposal(request, title=title or DEFAULT_TITLE, proposed_by=by, risk=risk, supersedes=old)
+        proposal = shared_proposal(
+            request,
+            title=title or DEFAULT_TITLE,
+            proposed_by=by,
+            risk=risk,
+            supersedes=old,
+            origin=current_writer().origin(),
+        )
         return await self._decisions().propose(ids.new_id(), proposal)
 
     @operation("POST /agents/{agent_id}/memories/{memory_id}/raise", Verb.WRITE, status=201, shows=ApprovalInfo)
@@ -150,14 +178,21 @@ class ApprovalOperations(CompanyPart):
         limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="Most rows, newest first.")] = 20,
     ) -> tuple[Approval, ...]:
         """Return the proposals that wait for a person, and those that were decided, newest first."""
-        return await self._ask(self._ledger.approvals.page, state=state, limit=min(limit, MAX_PAGE))
+        hidden, most = await self._resources.hidden(), min(limit, MAX_PAGE)
+        found, page = list[Approval](), self._ledger.approvals.page
+        last: Approval | None = None
+        while len(found) < most and (more := await self._ask(page, state=state, before=last, limit=most)):
+            found += [seen for each in more if (seen := self._seen(each, hidden)) is not None]
+            last = more[-1]
+        return tuple(found[:most])
 
     async def get(self, approval_id: str) -> Approval:
-        """Return an approval. Raises MemoryNotFoundError, also where its memory is not shown to this reader."""
+        """Return an approval. Raises MemoryNotFoundError, also where what it shows is not shown to this reader."""
         approval = await self._ask(self._ledger.approvals.get, approval_id)
-        if approval is None or not await self._is_shown(approval):
+        seen = None if approval is None else self._seen(approval, await self._resources.hidden())
+        if seen is None:
             raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
-        return approval
+        return seen
 
     @operation(f"GET {_ONE}", Verb.READ, tool="show_approval")
     async def detail(self, approval_id: ApprovalId) -> ApprovalDetail:
@@ -191,6 +226,7 @@ class ApprovalOperations(CompanyPart):
 
         Raises ApprovalClosedError, MemoryNotFoundError.
         """
+        await self.get(approval_id)
         return await self._decisions().reject(approval_id, decision)
 
     @operation(f"POST {_ONE}/undo", Verb.APPROVE, shows=ApprovalInfo)
@@ -199,16 +235,29 @@ class ApprovalOperations(CompanyPart):
 
         Raises ApprovalClosedError, MemoryNotFoundError, MemoryCapabilityError.
         """
+        await self.get(approval_id)
         return await (await self._effective()).undo(approval_id, decision)
 
-    async def _is_shown(self, approval: Approval) -> bool:
-        if approval.proposal.action != MEMORY_RAISE:
-            return True
-        raising, hidden = Raising.of(approval.proposal), await self._resources.hidden()
-        agent_id, has = raising.agent_id, str(approval.proposal.figures["authority"])
-        if hidden.hides(agent_id, raising.namespace) or raising.memory_id in hidden.distrusted.get(agent_id, ()):
-            return False
-        return Authority(has).reaches(least_shown(Authority.QUARANTINED))
+    def _seen(self, approval: Approval, hidden: Hidden) -> Approval | None:
+        """Return an approval as this reader sees it; None where it shows what the reader is not shown.
+
+        People see also what is distrusted, marked: they decide.
+        """
+        proposal, sources, origin = approval.proposal, promoted_of(approval), _origin_of(approval)
+        if proposal.action == MEMORY_RAISE:
+            of = Raising.of(proposal)
+            if hidden.hides(of.agent_id, of.namespace):
+                return None
+            is_distrusted = hidden.may_distrust(of.agent_id, of.memory_id, origin)
+            # It may have been raised before.
+            is_shown = Authority(str(proposal.figures["authority"])).reaches(least_shown(Authority.QUARANTINED))
+        else:
+            named = {approval.effect, *(each.id for each in proposal.supersedes)}
+            is_distrusted = any(map(hidden.distrusts_source, sources)) or not named.isdisjoint(hidden.fallen)
+            is_shown = self._is_shown(origin)
+        if not is_shown or (is_distrusted and not current_writer().is_person):
+            return None
+        return approval.model_copy(update={"distrusted": True}) if is_distrusted else approval
 
     def _decisions(self) -> SkillApprovals:
         resources = self._resources
@@ -220,6 +269,16 @@ class ApprovalOperations(CompanyPart):
         return SkillApprovals.configured(
             resources.settings, resources.policy, self._ledger, backend=backend, clock=resources.clock
         )
+
+
+def _origin_of(approval: Approval) -> Origin:
+    """Return the origin of what a proposal shows: of the memory, the lessons, or the key that filed it."""
+    proposal = approval.proposal
+    if proposal.action == MEMORY_RAISE:
+        named = {"via": str(proposal.figures["channels"]).split(", "), "by": json.loads(str(proposal.figures["keys"]))}
+        return Origin.read(named) or UNKNOWN
+    sources = promoted_of(approval)
+    return Origin.of(each.origin for each in sources) if sources else proposed_origin(proposal)
 
 
 def approval_facts(approval: Approval) -> dict[str, Any]:
