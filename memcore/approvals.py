@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
-from itertools import groupby
+from itertools import count, groupby
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from memcore import ids
 from memcore.backends.protocol import ORGANISATION, SharedKnowledgeStore
 from memcore.clock import Clock
 from memcore.errors import (
@@ -41,6 +42,7 @@ from memcore.models.approval import (
     Raising,
     Superseded,
 )
+from memcore.models.attributes import canonical_json
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryStoreRequest
 from memcore.models.origin import (
@@ -582,7 +584,8 @@ class ApprovalService:
 
     A decision is one committed row that says what remains to be done; then the effect runs; then the row is settled. A
     process that dies in between leaves a row that :meth:`finish`, or the next :meth:`approve`, carries on with. A
-    proposal waits ``lasts`` for a person, whom ``notice`` tells of it.
+    proposal waits ``lasts`` for a person, whom ``notice`` tells of it; of those that callers file, ``most_waiting`` of
+    each action wait.
     """
 
     approvals: Approvals
@@ -591,10 +594,26 @@ class ApprovalService:
     company: str
     lasts: timedelta
     notice: ApprovalNotifier | None = None
+    most_waiting: int | None = None
 
-    async def propose(self, approval_id: str, proposal: Proposal) -> Approval:
+    async def propose_once(self, proposal: Proposal) -> Approval:
+        """File a caller's proposal and return it; while the same one waits, return that one.
+
+        Who proposes it, and its figures, tell no two apart. Raises ApprovalLimitError where too many of its action
+        wait.
+        """
+        said = proposal.model_dump(mode="json", exclude={"proposed_by", "figures"})
+        digest = digest_of(canonical_json(said))
+        for number in count():
+            approval_id = ids.proposal_id(company=self.company, digest=digest, number=number)
+            approval = await self.propose(approval_id, proposal, most_waiting=self.most_waiting)
+            if self.approvals.waits(approval):
+                break
+        return approval
+
+    async def propose(self, approval_id: str, proposal: Proposal, *, most_waiting: int | None = None) -> Approval:
         """File a proposal and return it; for an existing id, return what was filed first and its state."""
-        is_new = self.approvals.file(self.company, approval_id, proposal, lasts=self.lasts)
+        is_new = self.approvals.file(self.company, approval_id, proposal, lasts=self.lasts, most_waiting=most_waiting)
         approval = self._found(approval_id)
         if is_new:
             _logged(Event.APPROVAL_FILED, approval)

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from memcore import ids
 from memcore.approvals import (
     MEMORY_RAISE,
     diff_of,
@@ -21,7 +20,15 @@ from memcore.ledger.access.keys import Verb
 from memcore.ledger.erasure.hidden import Hidden
 from memcore.maintenance.provenance import trace_memory
 from memcore.memories import Memories
-from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision, RaisedTo, Raising
+from memcore.models.approval import (
+    Approval,
+    ApprovalNeed,
+    ApprovalRisk,
+    ApprovalState,
+    Decision,
+    RaisedTo,
+    Raising,
+)
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime, Key, MemoryStoreRequest
 from memcore.models.origin import (
@@ -116,7 +123,8 @@ class ApprovalOperations(CompanyPart):
     ) -> Approval:
         """Propose a text as shared knowledge of all agents; it is published once a person approves it.
 
-        Raises MemoryInputError; MemoryNotFoundError for an id to supersede that is not published.
+        The same text waits once. Raises MemoryInputError; MemoryNotFoundError for an id to supersede that is not
+        published; ApprovalLimitError where too many wait.
         """
         log = self._ledger.shared_log
         wanted = dict.fromkeys(supersedes)
@@ -129,7 +137,7 @@ class ApprovalOperations(CompanyPart):
             supersedes=old,
             origin=current_writer().origin(),
         )
-        return await self._decisions().propose(ids.new_id(), proposal)
+        return await self._decisions().propose_once(proposal)
 
     @operation("POST /agents/{agent_id}/memories/{memory_id}/raise", Verb.WRITE, status=201, shows=ApprovalInfo)
     async def propose_raise(
@@ -140,7 +148,7 @@ class ApprovalOperations(CompanyPart):
         The proposal shows the text, and the texts that it was made of. Nothing made of the memory is raised, and
         neither is its next version.
 
-        Raises MemoryNotFoundError, MemoryInputError.
+        Raises MemoryNotFoundError, MemoryInputError, ApprovalLimitError.
         """
         resources = self._resources
         backend, policy = await resources.backend(), resources.policy
@@ -166,7 +174,7 @@ class ApprovalOperations(CompanyPart):
             policy=policy.memory.origins.authority,
             made_of={each.memory_id: each.text for each in history.sources()},
         )
-        return await self._decisions().propose(ids.new_id(), proposal)
+        return await self._decisions().propose_once(proposal)
 
     @operation("GET /approvals", Verb.READ, shows=ApprovalInfo, under="approvals", tool="list_approvals")
     async def list(

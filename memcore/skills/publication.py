@@ -280,6 +280,7 @@ class SkillApprovals(ApprovalService):
             company=settings.company,
             lasts=policy.memory.approvals.lasts,
             notice=None if webhook is None else Webhook(webhook.get_secret_value()),
+            most_waiting=policy.memory.approvals.max_waiting,
         )
 
 

@@ -1,6 +1,7 @@
 """A proposal that shows what is distrusted is there for people alone, marked; what a floor hides, no proposal shows."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -160,3 +161,35 @@ async def test_a_page_of_proposals_is_full_whatever_is_left_out(
         for limit, titles in ((1, ["4"]), (2, ["4", "2"]), (9, ["4", "2", "0"])):
             found = (await client.get("/v1/approvals", params={"limit": limit})).json()["approvals"]
             assert [each["title"] for each in found] == [f"Text {each}" for each in titles]
+
+
+async def test_proposals_of_callers_are_bounded_and_the_refusal_names_the_limit(
+    world: ErasureWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ops.http.context, "create_configured_embedder", lambda *_: HashingEmbedder())
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("memory: {approvals: {max_waiting: 2}}")
+    made = [item(f"note {number}", agent_id=AGENT, sent_at=world.clock()) for number in range(3)]
+    await world.ingestor().write(made)
+    settings = world.settings.model_copy(update={"policy_path": policy})
+    async with (
+        http_api(settings) as api,
+        api.client(api.key(agents=[AGENT], channel="agent")) as agent,
+        api.client(api.key()) as operator,
+    ):
+
+        async def asked(number: int) -> httpx.Response:
+            place = f"/v1/agents/{AGENT}/memories/{made[number].id}/raise"
+            return await agent.post(place, json={"to": "instruct"})
+
+        first, again, other = [await asked(number) for number in (0, 0, 1)]
+        assert {each.status_code for each in (first, again, other)} == {CREATED}
+        assert (first.json()["id"] == again.json()["id"], first.json()["id"] == other.json()["id"]) == (True, False)
+        refused = await asked(2)
+        problem = refused.json()
+        assert (refused.status_code, problem["domain_code"], problem["limit"]) == (409, "conflict", 2)
+        assert "memory.approvals.max_waiting: is 2" in problem["detail"]
+        # A text for all is another kind of proposal.
+        assert (await operator.post("/v1/approvals", json={"content": "text"})).status_code == CREATED
+        await operator.post(f"/v1/approvals/{first.json()['id']}/reject", json=SAID)
+        assert (await asked(2)).status_code == CREATED
