@@ -91,10 +91,10 @@ async def test_no_more_proposals_of_an_action_wait_than_the_limit(ledger: Ledger
     assert await service.propose_once(proposal("text 0")) == first
     await service.propose_once(proposal("text 2", action="test:other"))
     await service.propose("its own", proposal("text 3"))
-    for decide in (lambda: service.reject(first.approval_id, ADA), lambda: service.reject("its own", ADA)):
+    for decided in (first.approval_id, "its own"):
         with pytest.raises(ApprovalLimitError):
             await service.propose_once(proposal("text 4"))
-        await decide()
+        await service.reject(decided, ADA)
     await service.propose_once(proposal("text 4"))
     clock.advance(timedelta(days=15))
     for number in (5, 6):
