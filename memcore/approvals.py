@@ -5,12 +5,11 @@ operator's address that a proposal waits, without its content.
 """
 
 import asyncio
-import json
 import logging
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
@@ -31,14 +30,12 @@ from memcore.ledger.access.raised import RaisedMemories
 from memcore.ledger.organization.approvals import Approvals, CapacityLimit
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.models.approval import (
-    MAX_SUPERSEDED,
     Approval,
     ApprovalNeed,
     ApprovalRisk,
     ApprovalState,
     Decision,
     Proposal,
-    RaisedTo,
     Raising,
     Superseded,
 )
@@ -48,11 +45,8 @@ from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, M
 from memcore.models.origin import (
     ENGINE,
     UNKNOWN,
-    Authority,
-    Channel,
     Origin,
     Raised,
-    authority,
     current_writer,
     digest_of,
     writing_as,
@@ -350,11 +344,6 @@ def shared_proposal(
     return proposal
 
 
-def proposed_origin(proposal: Proposal) -> Origin:
-    """Return who proposed a text for all agents; unknown for an older proposal."""
-    return Origin.read(proposal.details.get("origin")) or UNKNOWN
-
-
 def superseded_by_id(log: PublicationLog, company: str, memory_id: str) -> Superseded:
     """Return shared knowledge as something to be superseded; MemoryNotFoundError when it is not published now."""
     lines = log.history(company, memory_id)
@@ -375,58 +364,6 @@ def _is_between(retraction: SharedEntry, own: Sequence[SharedEntry]) -> bool:
 
 #: The action of a proposal to raise a memory: to let it have more authority than its channels give it.
 MEMORY_RAISE = "memory:raise"
-
-
-def raise_proposal(
-    entry: MemoryEntry,
-    to: RaisedTo,
-    *,
-    by: str,
-    policy: Mapping[Channel, Authority],
-    made_of: Mapping[str, str | None],
-) -> Proposal:
-    """Return the proposal to raise a memory; ``made_of`` has the texts that it was made of, as far as they are kept.
-
-    Raises MemoryInputError where it has that authority already, or was made of more texts than a person can read.
-    """
-    has = authority(entry.origin, policy, entry.raised)
-    if has.reaches(to):
-        raise MemoryInputError("to", f"is {to}, and the memory has the authority {has} already")
-    if len(made_of) > MAX_SUPERSEDED:
-        problem = f"was made of {len(made_of)} memories, and a person can read {MAX_SUPERSEDED}; store it anew"
-        raise MemoryInputError("memory_id", problem)
-    origin = UNKNOWN if entry.origin is None else entry.origin
-    texts = {memory_id: text for memory_id, text in made_of.items() if text is not None and text.strip()}
-    of_mem0 = entry.attributes.get("mem0")
-    user = {"user_id": of_mem0.get("user_id")} if isinstance(of_mem0, Mapping) else {}
-    return Proposal(
-        action=MEMORY_RAISE,
-        risk=ApprovalRisk.HIGH if to is Authority.INSTRUCT else ApprovalRisk.MEDIUM,
-        title=f"Raise a memory to {to}",
-        content=entry.content,
-        proposed_by=by,
-        supersedes=tuple(Superseded(id=memory_id, content=text) for memory_id, text in texts.items()),
-        figures={
-            # In quotes: a name must not look like another figure.
-            "agent": json.dumps(entry.agent_id),
-            "memory": entry.id,
-            "authority": has.value,
-            "to": to.value,
-            "channels": ", ".join(origin.channels),
-            "keys": json.dumps(origin.principals),
-            "made_of": len(made_of),
-            "texts_gone": len(made_of) - len(texts),
-        },
-        details={
-            "agent_id": entry.agent_id,
-            "namespace": entry.namespace,
-            "memory_id": entry.id,
-            "to": to.value,
-            "digest": digest_of(entry.content),
-            # As a job has it: by this an erasure finds the proposals about a person.
-            "request": {"namespace": entry.namespace, "attributes": {"mem0": user}},
-        },
-    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -124,7 +124,7 @@ class OperatorToolset:
         actor: who acts, from the session: the key's name, or the operating system's user.
         verbs: what the session may do; tools beyond it are neither listed nor callable.
         available: all tools.
-        writer: who reads and writes: by it a key's floor and channel bind these tools, too.
+        writer: who reads and writes: by it a key's channel and least authority bind these tools, too.
     """
 
     service: "MemoryService"

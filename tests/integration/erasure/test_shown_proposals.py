@@ -1,4 +1,4 @@
-"""A proposal that shows what is distrusted is there for people alone, marked; what a floor hides, no proposal shows."""
+"""A proposal of what is distrusted is shown to people alone, marked; none shows less than a key may see."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -134,7 +134,7 @@ async def test_proposals_of_what_is_distrusted_are_shown_to_people_alone(
 @pytest.mark.parametrize(
     ("least", "shown"), [(None, {"false", "true", "false skill", "true skill"}), ("inform", {"true", "true skill"})]
 )
-async def test_a_floor_bounds_proposals_over_http_and_mcp(
+async def test_a_least_authority_bounds_proposals_over_http_and_mcp(
     world: ErasureWorld, monkeypatch: pytest.MonkeyPatch, least: str | None, shown: set[str]
 ) -> None:
     monkeypatch.setattr(ops.http.context, "create_configured_embedder", lambda *_: HashingEmbedder())

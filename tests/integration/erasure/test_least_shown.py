@@ -1,4 +1,4 @@
-"""A key with a floor is shown nothing of less authority, whatever call it reads with, and another key all of it."""
+"""A key with a least authority is shown nothing below it, whatever call it reads with, and another key all of it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -97,7 +97,7 @@ async def _reading(
         yield Readers(api=api, client=client, calls=reading_calls(api, kept.id, question=kept.content, **ids))
 
 
-#: Calls that show something of what agents wrote to a key without a floor.
+#: Calls that show something of what agents wrote to a key without one.
 SHOWING = {
     "GET /v1/agents/{agent_id}/archive",
     "GET /v1/agents/{agent_id}/archive/{entry_id}",
@@ -119,7 +119,7 @@ SHOWING = {
 }
 
 
-async def test_no_call_shows_a_key_what_is_below_its_floor(
+async def test_no_call_shows_a_key_less_than_its_least_authority(
     world: ErasureWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await _everything(world)
