@@ -541,12 +541,12 @@ class ApprovalService:
         """
         said = proposal.model_dump(mode="json", exclude={"proposed_by", "figures"})
         digest = digest_of(canonical_json(said))
-        for number in count():
-            approval_id = ids.proposal_id(company=self.company, digest=digest, number=number)
+        numbers = count()
+        while True:
+            approval_id = ids.proposal_id(company=self.company, digest=digest, number=next(numbers))
             approval = await self.propose(approval_id, proposal, most_waiting=self.most_waiting)
             if self.approvals.waits(approval):
-                break
-        return approval
+                return approval
 
     async def propose(self, approval_id: str, proposal: Proposal, *, most_waiting: int | None = None) -> Approval:
         """File a proposal and return it; for an existing id, return what was filed first and its state."""
