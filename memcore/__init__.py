@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from .embedding.selection import EmbedderChoice as EmbedderChoice
     from .errors import AnswerMissingError as AnswerMissingError
     from .errors import ApprovalClosedError as ApprovalClosedError
+    from .errors import ApprovalLimitError as ApprovalLimitError
     from .errors import BudgetExceededError as BudgetExceededError
     from .errors import CheckpointConflictError as CheckpointConflictError
     from .errors import CheckpointCorruptError as CheckpointCorruptError

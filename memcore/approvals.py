@@ -5,18 +5,18 @@ operator's address that a proposal waits, without its content.
 """
 
 import asyncio
-import json
 import logging
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
-from itertools import groupby
+from itertools import count, groupby
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from memcore import ids
 from memcore.backends.protocol import ORGANISATION, SharedKnowledgeStore
 from memcore.clock import Clock
 from memcore.errors import (
@@ -30,26 +30,23 @@ from memcore.ledger.access.raised import RaisedMemories
 from memcore.ledger.organization.approvals import Approvals, CapacityLimit
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.models.approval import (
-    MAX_SUPERSEDED,
     Approval,
     ApprovalNeed,
     ApprovalRisk,
     ApprovalState,
     Decision,
     Proposal,
-    RaisedTo,
     Raising,
     Superseded,
 )
+from memcore.models.attributes import canonical_json
 from memcore.models.base import naming_fields
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryMetadata, MemoryStoreRequest
 from memcore.models.origin import (
     ENGINE,
     UNKNOWN,
-    Authority,
-    Channel,
+    Origin,
     Raised,
-    authority,
     current_writer,
     digest_of,
     writing_as,
@@ -318,8 +315,11 @@ def shared_proposal(
     proposed_by: str,
     risk: ApprovalRisk = ApprovalRisk.MEDIUM,
     supersedes: Sequence[Superseded] = (),
+    origin: Origin = UNKNOWN,
 ) -> Proposal:
     """Return the proposal to publish a text for all agents; its source and confidence become those of the approval.
+
+    ``origin`` says who proposes it: readers that are not shown such texts are not shown the proposal.
 
     Raises MemoryInputError when a value breaks its limit.
     """
@@ -331,7 +331,12 @@ def shared_proposal(
         content=request.content,
         proposed_by=proposed_by,
         supersedes=tuple(supersedes),
-        details={"category": str(request.category), "namespace": request.namespace, "tags": tags},
+        details={
+            "category": str(request.category),
+            "namespace": request.namespace,
+            "tags": tags,
+            "origin": origin.stored(),
+        },
     )
     # With the tags of an approval beside its own it must still be what can be published: better refused here than when
     # somebody has approved it.
@@ -359,58 +364,6 @@ def _is_between(retraction: SharedEntry, own: Sequence[SharedEntry]) -> bool:
 
 #: The action of a proposal to raise a memory: to let it have more authority than its channels give it.
 MEMORY_RAISE = "memory:raise"
-
-
-def raise_proposal(
-    entry: MemoryEntry,
-    to: RaisedTo,
-    *,
-    by: str,
-    policy: Mapping[Channel, Authority],
-    made_of: Mapping[str, str | None],
-) -> Proposal:
-    """Return the proposal to raise a memory; ``made_of`` has the texts that it was made of, as far as they are kept.
-
-    Raises MemoryInputError where it has that authority already, or was made of more texts than a person can read.
-    """
-    has = authority(entry.origin, policy, entry.raised)
-    if has.reaches(to):
-        raise MemoryInputError("to", f"is {to}, and the memory has the authority {has} already")
-    if len(made_of) > MAX_SUPERSEDED:
-        problem = f"was made of {len(made_of)} memories, and a person can read {MAX_SUPERSEDED}; store it anew"
-        raise MemoryInputError("memory_id", problem)
-    origin = UNKNOWN if entry.origin is None else entry.origin
-    texts = {memory_id: text for memory_id, text in made_of.items() if text is not None and text.strip()}
-    of_mem0 = entry.attributes.get("mem0")
-    user = {"user_id": of_mem0.get("user_id")} if isinstance(of_mem0, Mapping) else {}
-    return Proposal(
-        action=MEMORY_RAISE,
-        risk=ApprovalRisk.HIGH if to is Authority.INSTRUCT else ApprovalRisk.MEDIUM,
-        title=f"Raise a memory to {to}",
-        content=entry.content,
-        proposed_by=by,
-        supersedes=tuple(Superseded(id=memory_id, content=text) for memory_id, text in texts.items()),
-        figures={
-            # In quotes: a name must not look like another figure.
-            "agent": json.dumps(entry.agent_id),
-            "memory": entry.id,
-            "authority": has.value,
-            "to": to.value,
-            "channels": ", ".join(origin.channels),
-            "keys": json.dumps(origin.principals),
-            "made_of": len(made_of),
-            "texts_gone": len(made_of) - len(texts),
-        },
-        details={
-            "agent_id": entry.agent_id,
-            "namespace": entry.namespace,
-            "memory_id": entry.id,
-            "to": to.value,
-            "digest": digest_of(entry.content),
-            # As a job has it: by this an erasure finds the proposals about a person.
-            "request": {"namespace": entry.namespace, "attributes": {"mem0": user}},
-        },
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -568,7 +521,8 @@ class ApprovalService:
 
     A decision is one committed row that says what remains to be done; then the effect runs; then the row is settled. A
     process that dies in between leaves a row that :meth:`finish`, or the next :meth:`approve`, carries on with. A
-    proposal waits ``lasts`` for a person, whom ``notice`` tells of it.
+    proposal waits ``lasts`` for a person, whom ``notice`` tells of it; of those that callers file, ``most_waiting`` of
+    each action wait.
     """
 
     approvals: Approvals
@@ -577,10 +531,26 @@ class ApprovalService:
     company: str
     lasts: timedelta
     notice: ApprovalNotifier | None = None
+    most_waiting: int | None = None
 
-    async def propose(self, approval_id: str, proposal: Proposal) -> Approval:
+    async def propose_once(self, proposal: Proposal) -> Approval:
+        """File a caller's proposal and return it; while the same one waits, return that one.
+
+        Who proposes it, and its figures, tell no two apart. Raises ApprovalLimitError where too many of its action
+        wait.
+        """
+        said = proposal.model_dump(mode="json", exclude={"proposed_by", "figures"})
+        digest = digest_of(canonical_json(said))
+        numbers = count()
+        while True:
+            approval_id = ids.proposal_id(company=self.company, digest=digest, number=next(numbers))
+            approval = await self.propose(approval_id, proposal, most_waiting=self.most_waiting)
+            if self.approvals.waits(approval):
+                return approval
+
+    async def propose(self, approval_id: str, proposal: Proposal, *, most_waiting: int | None = None) -> Approval:
         """File a proposal and return it; for an existing id, return what was filed first and its state."""
-        is_new = self.approvals.file(self.company, approval_id, proposal, lasts=self.lasts)
+        is_new = self.approvals.file(self.company, approval_id, proposal, lasts=self.lasts, most_waiting=most_waiting)
         approval = self._found(approval_id)
         if is_new:
             _logged(Event.APPROVAL_FILED, approval)

@@ -253,6 +253,18 @@ class SkillLimitError(MemoryError):
         self.limit = limit
 
 
+class ApprovalLimitError(MemoryError):
+    """As many proposals of this kind as may wait do; nothing is filed before a person has decided one."""
+
+    def __init__(self, waiting: int, *, limit: int) -> None:
+        super().__init__(
+            f"memory.approvals.max_waiting: is {limit}, and {waiting} proposals of this kind wait; decide one "
+            "(`memtend approvals list --state pending`), or raise the limit"
+        )
+        self.waiting = waiting
+        self.limit = limit
+
+
 class LeaseLostError(MemoryError):
     """Another worker took the run over; this one must stop without another write."""
 

@@ -159,6 +159,11 @@ def cycle_id(*, company: str, planned_at: str) -> str:
     return _derive("cycle", company, planned_at)
 
 
+def proposal_id(*, company: str, digest: str, number: int) -> str:
+    """Return the id of a proposal that a caller files; the same one, decided before, has the next number."""
+    return _derive("proposal", company, digest, str(number))
+
+
 def application_id(*, company: str, agent_id: str, skill_id: str, cause: str) -> str:
     """Return the id of one application of a skill; the same cause, such as a task, applies it once."""
     return _derive("application", company, agent_id, skill_id, cause)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from pydantic_core import PydanticSerializationError
 
 from memcore.errors import MemoryInputError
-from memcore.models.base import Frozen, Grown, NotBlankStr
+from memcore.models.base import Frozen, NotBlankStr, is_unsaid
 from memcore.models.conversation import CrisisLogRecord, SessionFeedbackRecord
 from memcore.models.execution import ExecutionTrace
 from memcore.models.experience import DetailedExperience, Reported
@@ -282,7 +282,7 @@ MAX_TURN_CHARS = 32_768
 TurnText = Annotated[str, StringConstraints(max_length=MAX_TURN_CHARS), NoNul]
 
 
-class StoreItem(Grown):
+class StoreItem(Frozen):
     """One memory of a store job.
 
     Attributes:
@@ -297,8 +297,6 @@ class StoreItem(Grown):
         origin: by which channel it came, as its door stamped it; None for an agent's in this installation.
     """
 
-    added: ClassVar = frozenset({"origin"})
-
     id: NotBlankStr
     agent_id: StoredOwner
     request: MemoryStoreRequest
@@ -307,7 +305,7 @@ class StoreItem(Grown):
     session_id: Key | None = None
     project_id: Key | None = None
     task_id: Key | None = None
-    origin: Origin | None = None
+    origin: Origin | None = Field(default=None, exclude_if=is_unsaid)
 
     @model_validator(mode="after")
     def _ordered_times(self) -> Self:

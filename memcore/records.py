@@ -120,6 +120,10 @@ class Lineage:
     depth: int = 0
 
 
+#: The fields of a request that its entry has, too.
+_OF_REQUEST = tuple(name for name in MemoryStoreRequest.model_fields if name in MemoryEntry.model_fields)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRecord:
     """An entry, its lineage, its vectors, and whatever other keys stood in its payload.
@@ -155,7 +159,7 @@ class MemoryRecord:
         origin: Origin = OWN,
     ) -> Self:
         """Return the record of what was asked to be stored. Raises ValidationError."""
-        fields = {name: value for name, value in request if name in MemoryEntry.model_fields}
+        fields = {name: getattr(request, name) for name in _OF_REQUEST}
         validity = {"from": request.valid_from, "until": request.valid_until}
         extra: dict[str, Any] = {ORIGIN_KEY: watched(origin, request.content).stored()}
         # As it is read: then the record needs no copy of the entry.

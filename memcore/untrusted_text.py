@@ -119,4 +119,6 @@ def holds_secret(text: str) -> bool:
 
 def names_secret(text: str) -> bool:
     """Return whether a password or a key stands in a text beside its name, or in a URL."""
-    return any(secret.search(text) for secret in (_IN_URL, _NAMED))
+    # What each of them has: looking for a character first costs a hundredth, and most texts have none.
+    in_url = "@" in text and _IN_URL.search(text)
+    return bool(in_url or ((":" in text or "=" in text) and _NAMED.search(text)))

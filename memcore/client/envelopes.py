@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Required, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, TypeVar, Unpack
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from memcore import ids
 from memcore.errors import (
@@ -33,7 +33,7 @@ from memcore.jobs import (
     TurnPayload,
     job_owner,
 )
-from memcore.models.base import Frozen, naming_fields
+from memcore.models.base import Frozen, is_unsaid, naming_fields
 from memcore.models.conversation import (
     ClassifierPath,
     CrisisLevel,
@@ -108,15 +108,13 @@ class ImportRecord(MemoryStoreRequest):
         origin: by which channels it came there; one that the writer may not claim is refused.
     """
 
-    added: ClassVar = MemoryStoreRequest.added | {"origin"}
-
     id: Key | None = None
     agent_id: NewAgentId
     created_at: BoundedTime | None = None
     session_id: Key | None = None
     project_id: Key | None = None
     task_id: Key | None = None
-    origin: Origin | None = None
+    origin: Origin | None = Field(default=None, exclude_if=is_unsaid)
 
     def dated(self, now: datetime) -> "ImportRecord":
         """Return the record with a creation time, its own or else this one; MemoryInputError when it expires before."""

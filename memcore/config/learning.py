@@ -105,13 +105,15 @@ class ProceduralMemoryConfig(Frozen):
 
 
 class ApprovalsConfig(Frozen):
-    """Bound the time in which a proposal can be approved.
+    """Bound how many proposals wait for a person, and for how long.
 
     Attributes:
         expire_days: days after which a proposal without a decision can no longer be approved.
+        max_waiting: most proposals of one action that callers have filed and nobody has decided. More are refused.
     """
 
     expire_days: int = Field(default=14, ge=1, le=365)
+    max_waiting: int = Field(default=200, ge=1, le=10_000)
 
     @property
     def lasts(self) -> timedelta:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Self
 
-from pydantic import SecretStr
+from pydantic import Field, SecretStr
 
 from memcore.embedding.protocol import PromptPrefixes
-from memcore.models.base import Grown, NotBlankStr
+from memcore.models.base import Frozen, NotBlankStr, is_unsaid
 
 #: Providers of servers, and the base address that each has out of the box; None where there is no usual one.
 SERVERS: dict[str, str | None] = {
@@ -82,7 +82,7 @@ def _family(bare: str) -> str:
 DEFAULT_EMBEDDER = "static"
 
 
-class EmbedderChoice(Grown):
+class EmbedderChoice(Frozen):
     """The configured embedder; its repr shows no key.
 
     Attributes:
@@ -94,13 +94,11 @@ class EmbedderChoice(Grown):
         has_gpu: whether the operator says that the server has a GPU.
     """
 
-    # A row of an earlier release says that there are none: its embedder stays what it was.
-    added = frozenset({"prompt_prefixes"})
-
     provider: NotBlankStr = DEFAULT_EMBEDDER
     model: NotBlankStr | None = None
     dims: int | None = None
-    prompt_prefixes: PromptPrefixes | None = None
+    # A row of an earlier release says that there are none: its embedder stays what it was.
+    prompt_prefixes: PromptPrefixes | None = Field(default=None, exclude_if=is_unsaid)
     url: NotBlankStr | None = None
     api_key: SecretStr | None = None
     has_gpu: bool | None = None

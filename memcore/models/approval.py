@@ -137,6 +137,7 @@ class Approval(Frozen):
         decided_at: when a person approved or rejected it.
         effect: what the approval left, an id; None until it is carried out.
         undone_at: when a person took the approval back.
+        distrusted: whether what it shows came of a distrusted source, where a person reads it; never stored.
     """
 
     approval_id: str
@@ -152,6 +153,7 @@ class Approval(Frozen):
     undone_at: BoundedTime | None = None
     undone_by: str | None = None
     undo_reason: str | None = None
+    distrusted: bool = False
 
 
 #: The public name of ``Decision`` up to 0.1.

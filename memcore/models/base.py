@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -12,10 +12,8 @@ from pydantic import (
     ConfigDict,
     ModelWrapValidatorHandler,
     PlainSerializer,
-    SerializerFunctionWrapHandler,
     StringConstraints,
     ValidationError,
-    model_serializer,
     model_validator,
 )
 
@@ -43,18 +41,12 @@ class View(Frozen):
         return cls(**{name: getattr(whole, name) for name in cls.model_fields})
 
 
-class Grown(Frozen):
-    """A model to which releases have added fields (``added``); one that is not said is left out when it is written.
+def is_unsaid(value: object) -> bool:
+    """Return whether a field that a release has added is left out when its model is written: nothing is said in it.
 
     A release before that refuses a field that it does not know, and its workers may get the job.
     """
-
-    added: ClassVar[frozenset[str]] = frozenset()
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        said: dict[str, Any] = write(self)
-        return {name: value for name, value in said.items() if name not in self.added or value}
+    return not value
 
 
 #: Characters that act on a terminal or a line instead of being seen: control characters (C0, DEL, C1), separators of

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from memcore.models.base import Frozen, Grown, NotBlankStr
+from memcore.models.base import Frozen, NotBlankStr, is_unsaid
 from memcore.models.memory import BoundedTime, Key, NotBlankText
 
 #: Most turns of a trace; an agent that takes more is reported in parts.
@@ -57,17 +57,17 @@ MAX_ARGUMENTS = 32
 MAX_SIGNATURES = 64
 
 
-class Turn(Grown):
+class Turn(Frozen):
     """One turn: the tokens read and written, and the names of the tools called, in order, one for each call.
 
     ``arguments`` may say the type of each argument of each call, by name; values are never told.
     """
 
-    added: ClassVar = frozenset({"arguments"})
-
     tokens: int = Field(default=0, ge=0, le=2**53)
     tools: tuple[Key, ...] = ()
-    arguments: tuple[Annotated[dict[ArgumentName, ArgumentType], Field(max_length=MAX_ARGUMENTS)], ...] = ()
+    arguments: tuple[Annotated[dict[ArgumentName, ArgumentType], Field(max_length=MAX_ARGUMENTS)], ...] = Field(
+        default=(), exclude_if=is_unsaid
+    )
 
     @model_validator(mode="after")
     def _of_each_call(self) -> Self:

@@ -4,16 +4,16 @@ Names, fields and validators are those of the reference (memory-api-reference, C
 of GEMS, whose section 4.3 finds compressed experiences of more use in a prompt than raw traces.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from memcore.models.base import Frozen, Grown, NotBlankStr
+from memcore.models.base import Frozen, NotBlankStr, is_unsaid
 from memcore.models.memory import COMPRESSED_TAG, DETAILED_TAG, BoundedTime, MemoryMetadata, NotBlankText
 from memcore.models.origin import OWN, Origin
 
 
-class Reported(Grown):
+class Reported(Frozen):
     """What jobs that report a finished task share.
 
     Attributes:
@@ -21,9 +21,7 @@ class Reported(Grown):
         version: 6 with an origin, which older workers requeue; 1 without.
     """
 
-    added: ClassVar = frozenset({"origin"})
-
-    origin: Origin | None = None
+    origin: Origin | None = Field(default=None, exclude_if=is_unsaid)
     version: Literal[1, 6] = Field(default_factory=lambda fields: 1 if fields.get("origin") is None else 6)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -25,8 +25,8 @@ from pydantic import (
 from memcore.errors import MemoryInputError
 from memcore.models.answers import MemoryScores, MemoryWhy, Shown, Standing
 from memcore.models.attributes import AttributeFilter, Attributes, canonical_json, no_attributes
-from memcore.models.base import UNSEEN, Frozen, Grown, NotBlankStr
-from memcore.models.origin import Authority, Channel, Origin, Raised, authority, channels_below, least_shown
+from memcore.models.base import UNSEEN, Frozen, NotBlankStr, is_unsaid
+from memcore.models.origin import Authority, Channel, Origin, Raised, authority, channels_below, is_shown, least_shown
 
 #: The tag of every tier 1 experience.
 DETAILED_TAG = "detailed_experience"
@@ -333,7 +333,7 @@ def _one_line_labels(metadata: MemoryMetadata) -> MemoryMetadata:
 NewMetadata = Annotated[MemoryMetadata, AfterValidator(_one_line_labels)]
 
 
-class MemoryStoreRequest(Grown):
+class MemoryStoreRequest(Frozen):
     """A memory to store: the fields of an entry that its writer gives; the client gives it its id and its time.
 
     Attributes:
@@ -351,19 +351,17 @@ class MemoryStoreRequest(Grown):
         channel: by which way the text came, at most what the writer may claim; None for an agent's own words.
     """
 
-    added: ClassVar = frozenset({"valid_from", "valid_until", "supersedes", "key", "attributes", "channel"})
-
     category: MemoryCategory
     namespace: Key = "default"
     content: Annotated[Content, NoNul]
     metadata: NewMetadata = MemoryMetadata()
     expires_at: BoundedTime | None = None
-    valid_from: BoundedTime | None = None
-    valid_until: BoundedTime | None = None
-    supersedes: tuple[NotBlankStr, ...] = Field(default=(), max_length=MAX_SUPERSEDED)
-    key: Key | None = None
-    attributes: Attributes = Field(default_factory=no_attributes)
-    channel: Channel | None = None
+    valid_from: BoundedTime | None = Field(default=None, exclude_if=is_unsaid)
+    valid_until: BoundedTime | None = Field(default=None, exclude_if=is_unsaid)
+    supersedes: tuple[NotBlankStr, ...] = Field(default=(), max_length=MAX_SUPERSEDED, exclude_if=is_unsaid)
+    key: Key | None = Field(default=None, exclude_if=is_unsaid)
+    attributes: Attributes = Field(default_factory=no_attributes, exclude_if=is_unsaid)
+    channel: Channel | None = Field(default=None, exclude_if=is_unsaid)
 
     @field_validator("supersedes")
     @classmethod
@@ -447,7 +445,7 @@ class MemoryEntry(Frozen):
 
     def is_shown(self, policy: Mapping[Channel, Authority]) -> bool:
         """Return whether this reader is shown it, where it is named: what is in quarantine to people alone."""
-        return authority(self.origin, policy, self.raised).reaches(least_shown(Authority.QUARANTINED))
+        return is_shown(self.origin, policy, self.raised)
 
     def known_at(self, at: datetime | None) -> "MemoryEntry":
         """Return the entry as it was at a time: not yet replaced or stated again. As it is for None."""

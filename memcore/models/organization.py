@@ -3,6 +3,7 @@
 Names, fields and validators are those of the reference (memory-api-reference, Org Memory).
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal, Self
 
@@ -11,7 +12,7 @@ from pydantic import Field, model_validator
 from memcore.models.answers import Shown, Standing
 from memcore.models.base import Frozen, NotBlankStr
 from memcore.models.memory import BoundedTime, Content, Key, Labels, NewLabels, NotBlankText
-from memcore.models.origin import Channel, Origin
+from memcore.models.origin import Authority, Channel, Origin, is_shown
 
 
 class OrgFactCategory(StrEnum):
@@ -56,6 +57,15 @@ class AutonomyLevel(StrEnum):
 def origin_of(*, is_human: bool) -> Origin:
     """Return the origin of a fact: a person writes facts as an operator, an agent as an agent."""
     return Origin(channels=(Channel.OPERATOR if is_human else Channel.AGENT,))
+
+
+#: Both kinds of authors: whether it is a person.
+EVERYBODY = frozenset({True, False})
+
+
+def authors_shown(policy: Mapping[Channel, Authority]) -> frozenset[bool]:
+    """Return of which kinds of authors this reader is shown facts: True for people, False for agents."""
+    return frozenset(each for each in EVERYBODY if is_shown(origin_of(is_human=each), policy))
 
 
 class OrgFactAuthor(Frozen):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Self
 
 from pydantic import ValidationError, field_validator
@@ -118,7 +118,7 @@ class Origin(Frozen):
     @classmethod
     def read(cls, stored: object) -> "Origin | None":
         """Return the origin that a memory carries; None where it has none, ``unknown`` where it cannot be read."""
-        if not isinstance(stored, Mapping) or not stored.keys() & {"via", "by"}:
+        if not isinstance(stored, Mapping) or not ("via" in stored or "by" in stored):
             return None
         via, by = stored.get("via"), stored.get("by", ())
         if not (isinstance(via, list | tuple) and isinstance(by, list | tuple)):
@@ -129,12 +129,13 @@ class Origin(Frozen):
             # A channel of a later release, or somebody else's key: never trusted.
             return UNREADABLE
 
-    @property
+    # Once for an origin, and those of a key's stores are one object.
+    @cached_property
     def is_own(self) -> bool:
         """Whether it is that of what an agent writes in a process of the installation."""
         return self is OWN or self == OWN
 
-    @property
+    @cached_property
     def part_of_id(self) -> tuple[str, ...]:
         """What tells a memory from one of the same text and another origin; nothing for a process' own agent's.
 
@@ -205,7 +206,9 @@ def authority(origin: Origin | None, policy: Mapping[Channel, Authority], raised
     Without an origin it is that of ``unknown``.
     """
     channels = (UNKNOWN if origin is None else origin).channels
-    least = min((policy[channel] for channel in channels), key=lambda each: each.rank)
+    least = policy[channels[0]]
+    if len(channels) > 1:
+        least = min((policy[channel] for channel in channels), key=lambda each: each.rank)
     return least if raised is None or least.reaches(raised.to) else raised.to
 
 
@@ -348,3 +351,11 @@ def least_shown(asked: Authority = Authority.REFERENCE) -> Authority:
     reader = current_writer()
     least = Authority.QUARANTINED if reader.is_person else Authority.REFERENCE
     return max(asked, least, reader.least or least, _LEAST.get(least), key=lambda each: each.rank)
+
+
+def is_shown(origin: Origin | None, policy: Mapping[Channel, Authority], raised: Raised | None = None) -> bool:
+    """Return whether this reader is shown what has this origin, where it is named or listed.
+
+    What every list and every reading of one thing asks: what a search finds has ``MemoryQuery.under``.
+    """
+    return authority(origin, policy, raised).reaches(least_shown(Authority.QUARANTINED))

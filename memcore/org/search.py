@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,14 @@ from memcore.backends.protocol import ORGANISATION, FactStore
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.models.answers import Shown
 from memcore.models.memory import MAX_TAGS, NON_INFERABLE_TAG, MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
-from memcore.models.organization import OperationLogEntry, OrgFact, OrgFactAuthor, OrgFactCategory, origin_of
+from memcore.models.organization import (
+    EVERYBODY,
+    OperationLogEntry,
+    OrgFact,
+    OrgFactAuthor,
+    OrgFactCategory,
+    origin_of,
+)
 from memcore.records import ORIGIN_KEY, MemoryRecord
 from memcore.telemetry.events import Event
 
@@ -124,16 +131,28 @@ class OrgSearch:
         vectors = self._encoder.encode_documents(policies)
         self._weights = [dict(zip(vector.indices, vector.values, strict=True)) for vector in vectors]
 
-    def newest(self, categories: Categories, *, limit: int, offset: int = 0) -> tuple[OrgFact, ...]:
-        """Return the newest facts; policies of the configuration are older than all."""
-        found = self._log.facts(self._company, categories=categories, offset=offset, limit=limit, newest_first=True)
-        if len(found) == limit or not _has_policies(categories):
+    def newest(
+        self, categories: Categories, *, limit: int, offset: int = 0, authors: Collection[bool] = EVERYBODY
+    ) -> tuple[OrgFact, ...]:
+        """Return the newest facts of these kinds of authors; policies of the configuration are older than all."""
+        found = self._log.facts(
+            self._company, categories=categories, authors=authors, offset=offset, limit=limit, newest_first=True
+        )
+        if len(found) == limit or not _has_policies(categories, authors):
             return found
-        skipped = max(0, offset - self._log.count(self._company, categories=categories))
+        skipped = max(0, offset - self._log.count(self._company, categories=categories, authors=authors))
         return (found + self.policies[skipped:])[:limit]
 
     def ranked(
-        self, context: str, categories: Categories, *, limit: int, near: ScoredFact, min_evidence: float, shown: Shown
+        self,
+        context: str,
+        categories: Categories,
+        *,
+        limit: int,
+        near: ScoredFact,
+        min_evidence: float,
+        shown: Shown,
+        authors: Collection[bool] = EVERYBODY,
     ) -> tuple[OrgFact, ...]:
         """Return the facts that have words of a context or lie near it, best first; an outdated version does not count.
 
@@ -141,8 +160,9 @@ class OrgSearch:
         """
         terms = self._encoder.encode_query(context).indices[:_MAX_TERMS]
         worth = self._worth(terms) if terms else {}
-        hits = [*self._log.search(self._company, worth, categories=categories, limit=max(_CANDIDATES, limit))]
-        if _has_policies(categories):
+        most, search = max(_CANDIDATES, limit), self._log.search
+        hits = [*search(self._company, worth, categories=categories, limit=most, authors=authors)]
+        if _has_policies(categories, authors):
             for fact, weights in zip(self.policies, self._weights, strict=True):
                 if relevance := sum(weight * worth.get(term, 0.0) for term, weight in weights.items()):
                     hits.append((relevance, fact))
@@ -150,7 +170,9 @@ class OrgSearch:
         cosines = {
             each.fact_id: cosine
             for each, cosine in near.cosines.items()
-            if each.fact_id in standing and standing[each.fact_id][0] == each.version
+            if each.fact_id in standing
+            and standing[each.fact_id][0] == each.version
+            and standing[each.fact_id][1].author.is_human in authors
         }
         facts = {fact.id: fact for _, fact in hits} | {key: standing[key][1] for key in cosines}
         words = {fact.id: score for score, fact in hits}
@@ -182,8 +204,8 @@ class OrgSearch:
         }
 
 
-def _has_policies(categories: Categories) -> bool:
-    return categories is None or OrgFactCategory.CORE_POLICY in categories
+def _has_policies(categories: Categories, authors: Collection[bool]) -> bool:
+    return True in authors and (categories is None or OrgFactCategory.CORE_POLICY in categories)
 
 
 async def fact_similarity(facts: FactStore | None, context: str, categories: Categories) -> ScoredFact:

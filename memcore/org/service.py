@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import TypeVar
 
@@ -30,8 +30,9 @@ from memcore.models.organization import (
     OrgFactCategory,
     OrgFactWriteRequest,
     OrgMemoryQuery,
+    authors_shown,
 )
-from memcore.models.origin import current_writer
+from memcore.models.origin import AUTHORITIES, Authority, Channel, current_writer
 from memcore.org.protocol import author_facts, require_write_access
 from memcore.org.search import ID_PREFIX, OrgSearch, fact_similarity
 from memcore.org.sync import OrgSync
@@ -63,6 +64,7 @@ class LedgerOrgMemory:
         backend: MemoryBackend | None = None,
         min_evidence: float = DEFAULT_MIN_EVIDENCE,
         shown: Shown = Shown.WEAK,
+        authorities: Mapping[Channel, Authority] = AUTHORITIES,
     ) -> None:
         self._facts = log
         self._config = config
@@ -70,6 +72,7 @@ class LedgerOrgMemory:
         self._backend = backend
         self._min_evidence = min_evidence
         self._shown = shown
+        self._authorities = authorities
         self._search = OrgSearch(log, config.core_policies, company=company)
         self._is_connected = False
 
@@ -112,16 +115,22 @@ class LedgerOrgMemory:
         the policy allows.
         """
         limit = min(query.limit, self._config.extended_store.max_retrieved_per_query)
-        context = query.context
+        context, authors = query.context, authors_shown(self._authorities)
         if context is None:
-            return await self._do(lambda: self._search.newest(query.categories, limit=limit))
+            return await self._do(lambda: self._search.newest(query.categories, limit=limit, authors=authors))
         self._require_connection()
         near = await fact_similarity(facts_of(self._backend), context, query.categories)
         least = self._min_evidence if query.min_evidence is None else query.min_evidence
         shown = self._shown if query.standing is None else query.standing
         return await self._do(
             lambda: self._search.ranked(
-                context, query.categories, limit=limit, near=near, min_evidence=least, shown=shown
+                context,
+                query.categories,
+                limit=limit,
+                near=near,
+                min_evidence=least,
+                shown=shown,
+                authors=authors,
             )
         )
 
@@ -129,7 +138,8 @@ class LedgerOrgMemory:
         self, *, categories: frozenset[OrgFactCategory] | None = None, limit: int = MAX_PAGE, offset: int = 0
     ) -> tuple[OrgFact, ...]:
         """Return a page of all facts, newest first, those of the configuration last; for people, without a cap."""
-        return await self._do(lambda: self._search.newest(categories, limit=min(limit, MAX_PAGE), offset=offset))
+        most, authors = min(limit, MAX_PAGE), authors_shown(self._authorities)
+        return await self._do(lambda: self._search.newest(categories, limit=most, offset=offset, authors=authors))
 
     async def write(self, request: OrgFactWriteRequest, *, author: OrgFactAuthor, fact_id: str | None = None) -> str:
         """Write a fact, or the next version of ``fact_id``, and return its id.
@@ -175,12 +185,16 @@ class LedgerOrgMemory:
             raise MemoryInputError("limit", "must be 1 or higher")
         if offset < 0:
             raise MemoryInputError("offset", "must be 0 or higher")
-        every = self._search.policies + await self._do(self._stored_policies)
+        authors = authors_shown(self._authorities)
+        configured = self._search.policies if True in authors else ()
+        every = configured + await self._do(lambda: self._stored_policies(authors))
         return every[offset:][:limit]
 
     async def count_policies(self) -> int:
-        return len(self._search.policies) + await self._do(
-            lambda: self._facts.count(self._company, categories=_POLICIES)
+        authors = authors_shown(self._authorities)
+        configured = len(self._search.policies) if True in authors else 0
+        return configured + await self._do(
+            lambda: self._facts.count(self._company, categories=_POLICIES, authors=authors)
         )
 
     async def snapshot_at(self, at: datetime) -> tuple[OperationLogSnapshot, ...]:
@@ -188,10 +202,11 @@ class LedgerOrgMemory:
 
         A time that lies in the past by more than a few seconds always has the same answer.
         """
+        authors = authors_shown(self._authorities)
 
         def states() -> Iterator[OperationLogSnapshot]:
             after = ""
-            while page := self._facts.snapshot_at(self._company, at, after=after):
+            while page := self._facts.snapshot_at(self._company, at, after=after, authors=authors):
                 yield from page
                 after = page[-1].fact_id
 
@@ -199,10 +214,11 @@ class LedgerOrgMemory:
 
     async def operation_log(self, fact_id: str) -> tuple[OperationLogEntry, ...]:
         """Return all lines of a fact, by version."""
+        authors = authors_shown(self._authorities)
 
         def lines() -> Iterator[OperationLogEntry]:
             after = 0
-            while page := self._facts.operations(self._company, fact_id, after=after):
+            while page := self._facts.operations(self._company, fact_id, after=after, authors=authors):
                 yield from page
                 after = page[-1].version
 
@@ -234,9 +250,9 @@ class LedgerOrgMemory:
         except Exception as error:  # noqa: BLE001  # the line is committed; the sweep brings it to the store
             _log.warning(Event.ORG_MEMORY_SHOW_DEFERRED, extra={"fact_id": fact_id, "error": type(error).__name__})
 
-    def _stored_policies(self) -> tuple[OrgFact, ...]:
+    def _stored_policies(self, authors: Collection[bool]) -> tuple[OrgFact, ...]:
         found: list[OrgFact] = []
-        while page := self._facts.facts(self._company, categories=_POLICIES, offset=len(found), limit=MAX_PAGE):
+        while page := self._facts.facts(self._company, categories=_POLICIES, authors=authors, offset=len(found)):
             found += page
         return tuple(found)
 

@@ -196,7 +196,7 @@ class AgentOperations(CompanyPart):
         found = await self._ask(self._ledger.lessons.page, agent_id, limit=limit)
         if not found and await self._ask(self._ledger.agents.get, agent_id) is None:
             raise MemoryNotFoundError(f"agent: {agent_id!r} is not known; `memtend agents list` says who is")
-        found = tuple(each for each in found if not hidden.distrusts_lesson(each))
+        found = tuple(each for each in found if not hidden.distrusts_lesson(each) and self._is_shown(each.origin))
         learned = [each.memory_id for each in found if each.memory_id]
         applied = await self._ask(self._ledger.skills.applications, learned)
         return tuple(LessonInfo.of(each, applied.get(each.memory_id or "")) for each in found)

@@ -1,23 +1,46 @@
 """Approvals: propose a text for all agents; list, show and decide the proposals that wait for a person."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from memcore import ids
-from memcore.approvals import MEMORY_RAISE, diff_of, raise_proposal, shared_proposal, superseded_by_id, visible
-from memcore.errors import MemoryConflictError, MemoryNotFoundError
+from memcore.approvals import MEMORY_RAISE, diff_of, shared_proposal, superseded_by_id, visible
+from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
+from memcore.ledger.erasure.hidden import Hidden
 from memcore.maintenance.provenance import trace_memory
 from memcore.memories import Memories
-from memcore.models.approval import Approval, ApprovalNeed, ApprovalRisk, ApprovalState, Decision, RaisedTo, Raising
+from memcore.models.approval import (
+    MAX_SUPERSEDED,
+    Approval,
+    ApprovalNeed,
+    ApprovalRisk,
+    ApprovalState,
+    Decision,
+    Proposal,
+    RaisedTo,
+    Raising,
+    Superseded,
+)
 from memcore.models.base import Frozen
-from memcore.models.memory import BoundedTime, Key, MemoryStoreRequest
-from memcore.models.origin import OPERATOR, Authority, digest_of, least_shown, writing_as
+from memcore.models.memory import BoundedTime, Key, MemoryEntry, MemoryStoreRequest
+from memcore.models.origin import (
+    OPERATOR,
+    UNKNOWN,
+    Authority,
+    Channel,
+    Origin,
+    authority,
+    current_writer,
+    digest_of,
+    least_shown,
+    writing_as,
+)
 from memcore.service.operation import operation
 from memcore.service.resources import CompanyPart
-from memcore.skills.publication import SkillApprovals
+from memcore.skills.publication import SkillApprovals, promoted_of
 
 #: Most approvals of a page.
 MAX_PAGE = 100
@@ -41,6 +64,7 @@ class ApprovalInfo(Frozen):
         supersedes: the ids of what it would take the place of.
         figures: what speaks for it, by name.
         effect: the id of what it left.
+        distrusted: whether what it shows came of a distrusted source; only people are shown such a proposal.
     """
 
     id: str
@@ -61,6 +85,7 @@ class ApprovalInfo(Frozen):
     undone_at: BoundedTime | None
     undone_by: str | None
     undo_reason: str | None
+    distrusted: bool
 
     @classmethod
     def of(cls, approval: Approval) -> Self:
@@ -95,13 +120,21 @@ class ApprovalOperations(CompanyPart):
     ) -> Approval:
         """Propose a text as shared knowledge of all agents; it is published once a person approves it.
 
-        Raises MemoryInputError; MemoryNotFoundError for an id to supersede that is not published.
+        The same text waits once. Raises MemoryInputError; MemoryNotFoundError for an id to supersede that is not
+        published; ApprovalLimitError where too many wait.
         """
         log = self._ledger.shared_log
         wanted = dict.fromkeys(supersedes)
         old = [await self._resources.run(superseded_by_id, log, self._company, each) for each in wanted]
-        proposal = shared_proposal(request, title=title or DEFAULT_TITLE, proposed_by=by, risk=risk, supersedes=old)
-        return await self._decisions().propose(ids.new_id(), proposal)
+        proposal = shared_proposal(
+            request,
+            title=title or DEFAULT_TITLE,
+            proposed_by=by,
+            risk=risk,
+            supersedes=old,
+            origin=current_writer().origin(),
+        )
+        return await self._decisions().propose_once(proposal)
 
     @operation("POST /agents/{agent_id}/memories/{memory_id}/raise", Verb.WRITE, status=201, shows=ApprovalInfo)
     async def propose_raise(
@@ -112,7 +145,7 @@ class ApprovalOperations(CompanyPart):
         The proposal shows the text, and the texts that it was made of. Nothing made of the memory is raised, and
         neither is its next version.
 
-        Raises MemoryNotFoundError, MemoryInputError.
+        Raises MemoryNotFoundError, MemoryInputError, ApprovalLimitError.
         """
         resources = self._resources
         backend, policy = await resources.backend(), resources.policy
@@ -138,7 +171,7 @@ class ApprovalOperations(CompanyPart):
             policy=policy.memory.origins.authority,
             made_of={each.memory_id: each.text for each in history.sources()},
         )
-        return await self._decisions().propose(ids.new_id(), proposal)
+        return await self._decisions().propose_once(proposal)
 
     @operation("GET /approvals", Verb.READ, shows=ApprovalInfo, under="approvals", tool="list_approvals")
     async def list(
@@ -150,14 +183,21 @@ class ApprovalOperations(CompanyPart):
         limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="Most rows, newest first.")] = 20,
     ) -> tuple[Approval, ...]:
         """Return the proposals that wait for a person, and those that were decided, newest first."""
-        return await self._ask(self._ledger.approvals.page, state=state, limit=min(limit, MAX_PAGE))
+        hidden, most = await self._resources.hidden(), min(limit, MAX_PAGE)
+        found, page = list[Approval](), self._ledger.approvals.page
+        last: Approval | None = None
+        while len(found) < most and (more := await self._ask(page, state=state, before=last, limit=most)):
+            found += [seen for each in more if (seen := self._seen(each, hidden)) is not None]
+            last = more[-1]
+        return tuple(found[:most])
 
     async def get(self, approval_id: str) -> Approval:
-        """Return an approval. Raises MemoryNotFoundError, also where its memory is not shown to this reader."""
+        """Return an approval. Raises MemoryNotFoundError, also where what it shows is not shown to this reader."""
         approval = await self._ask(self._ledger.approvals.get, approval_id)
-        if approval is None or not await self._is_shown(approval):
+        seen = None if approval is None else self._seen(approval, await self._resources.hidden())
+        if seen is None:
             raise MemoryNotFoundError(f"approval_id: {approval_id!r} names no approval; see `memtend approvals list`")
-        return approval
+        return seen
 
     @operation(f"GET {_ONE}", Verb.READ, tool="show_approval")
     async def detail(self, approval_id: ApprovalId) -> ApprovalDetail:
@@ -191,6 +231,7 @@ class ApprovalOperations(CompanyPart):
 
         Raises ApprovalClosedError, MemoryNotFoundError.
         """
+        await self.get(approval_id)
         return await self._decisions().reject(approval_id, decision)
 
     @operation(f"POST {_ONE}/undo", Verb.APPROVE, shows=ApprovalInfo)
@@ -199,16 +240,29 @@ class ApprovalOperations(CompanyPart):
 
         Raises ApprovalClosedError, MemoryNotFoundError, MemoryCapabilityError.
         """
+        await self.get(approval_id)
         return await (await self._effective()).undo(approval_id, decision)
 
-    async def _is_shown(self, approval: Approval) -> bool:
-        if approval.proposal.action != MEMORY_RAISE:
-            return True
-        raising, hidden = Raising.of(approval.proposal), await self._resources.hidden()
-        agent_id, has = raising.agent_id, str(approval.proposal.figures["authority"])
-        if hidden.hides(agent_id, raising.namespace) or raising.memory_id in hidden.distrusted.get(agent_id, ()):
-            return False
-        return Authority(has).reaches(least_shown(Authority.QUARANTINED))
+    def _seen(self, approval: Approval, hidden: Hidden) -> Approval | None:
+        """Return an approval as this reader sees it; None where it shows what the reader is not shown.
+
+        People see also what is distrusted, marked: they decide.
+        """
+        proposal, sources, origin = approval.proposal, promoted_of(approval), _origin_of(approval)
+        if proposal.action == MEMORY_RAISE:
+            of = Raising.of(proposal)
+            if hidden.hides(of.agent_id, of.namespace):
+                return None
+            is_distrusted = hidden.may_distrust(of.agent_id, of.memory_id, origin)
+            # It may have been raised before.
+            is_shown = Authority(str(proposal.figures["authority"])).reaches(least_shown(Authority.QUARANTINED))
+        else:
+            named = {approval.effect, *(each.id for each in proposal.supersedes)}
+            is_distrusted = any(map(hidden.distrusts_source, sources)) or not named.isdisjoint(hidden.fallen)
+            is_shown = self._is_shown(origin)
+        if not is_shown or (is_distrusted and not current_writer().is_person):
+            return None
+        return approval.model_copy(update={"distrusted": True}) if is_distrusted else approval
 
     def _decisions(self) -> SkillApprovals:
         resources = self._resources
@@ -220,6 +274,69 @@ class ApprovalOperations(CompanyPart):
         return SkillApprovals.configured(
             resources.settings, resources.policy, self._ledger, backend=backend, clock=resources.clock
         )
+
+
+def raise_proposal(
+    entry: MemoryEntry,
+    to: RaisedTo,
+    *,
+    by: str,
+    policy: Mapping[Channel, Authority],
+    made_of: Mapping[str, str | None],
+) -> Proposal:
+    """Return the proposal to raise a memory; ``made_of`` has the texts that it was made of, as far as they are kept.
+
+    Raises MemoryInputError where it has that authority already, or was made of more texts than a person can read.
+    """
+    has = authority(entry.origin, policy, entry.raised)
+    if has.reaches(to):
+        raise MemoryInputError("to", f"is {to}, and the memory has the authority {has} already")
+    if len(made_of) > MAX_SUPERSEDED:
+        problem = f"was made of {len(made_of)} memories, and a person can read {MAX_SUPERSEDED}; store it anew"
+        raise MemoryInputError("memory_id", problem)
+    origin = UNKNOWN if entry.origin is None else entry.origin
+    texts = {memory_id: text for memory_id, text in made_of.items() if text is not None and text.strip()}
+    of_mem0 = entry.attributes.get("mem0")
+    user = {"user_id": of_mem0.get("user_id")} if isinstance(of_mem0, Mapping) else {}
+    return Proposal(
+        action=MEMORY_RAISE,
+        risk=ApprovalRisk.HIGH if to is Authority.INSTRUCT else ApprovalRisk.MEDIUM,
+        title=f"Raise a memory to {to}",
+        content=entry.content,
+        proposed_by=by,
+        supersedes=tuple(Superseded(id=memory_id, content=text) for memory_id, text in texts.items()),
+        figures={
+            # In quotes: a name must not look like another figure.
+            "agent": json.dumps(entry.agent_id),
+            "memory": entry.id,
+            "authority": has.value,
+            "to": to.value,
+            "channels": ", ".join(origin.channels),
+            "keys": json.dumps(origin.principals),
+            "made_of": len(made_of),
+            "texts_gone": len(made_of) - len(texts),
+        },
+        details={
+            "agent_id": entry.agent_id,
+            "namespace": entry.namespace,
+            "memory_id": entry.id,
+            "to": to.value,
+            "digest": digest_of(entry.content),
+            # As a job has it: by this an erasure finds the proposals about a person.
+            "request": {"namespace": entry.namespace, "attributes": {"mem0": user}},
+        },
+    )
+
+
+def _origin_of(approval: Approval) -> Origin:
+    """Return the origin of what a proposal shows: of the memory, the lessons, or the key that filed it."""
+    proposal = approval.proposal
+    if proposal.action == MEMORY_RAISE:
+        named = {"via": str(proposal.figures["channels"]).split(", "), "by": json.loads(str(proposal.figures["keys"]))}
+        return Origin.read(named) or UNKNOWN
+    if sources := promoted_of(approval):
+        return Origin.of(each.origin for each in sources)
+    return Origin.read(proposal.details.get("origin")) or UNKNOWN
 
 
 def approval_facts(approval: Approval) -> dict[str, Any]:

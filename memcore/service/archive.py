@@ -76,7 +76,7 @@ class ArchiveOperations(CompanyPart):
         hidden, limit = await self._resources.hidden(), query.limit
         while True:
             found = await self._ask(self._archive.search, agent_id, query.model_copy(update={"limit": limit}))
-            shown = [each for each in found if self._is_shown(each, hidden)][: query.limit]
+            shown = [each for each in found if self._shows(each, hidden)][: query.limit]
             # What is not shown keeps nothing else from the first places.
             if len(shown) == query.limit or len(found) < limit or limit >= _MOST_READ:
                 return tuple(map(ArchivedMemory.of, shown))
@@ -95,7 +95,7 @@ class ArchiveOperations(CompanyPart):
         Raises MemoryNotFoundError.
         """
         archived = await self._ask(self._archive.find, agent_id, entry_id)
-        if archived is None or not self._is_shown(archived, await self._resources.hidden()):
+        if archived is None or not self._shows(archived, await self._resources.hidden()):
             raise MemoryNotFoundError("entry_id: names nothing in this agent's archive; see `memtend archive list`")
         return ArchivedMemory.of(archived)
 
@@ -112,6 +112,6 @@ class ArchiveOperations(CompanyPart):
         await self._resources.note_given(by, "archive.restore", entry_id, reason=reason)
         return receipt
 
-    def _is_shown(self, archived: Archived, hidden: Hidden) -> bool:
+    def _shows(self, archived: Archived, hidden: Hidden) -> bool:
         entry = hidden.with_raised(archived.record.entry)
         return not hidden.hides_memory(entry) and entry.is_shown(self._resources.policy.memory.origins.authority)

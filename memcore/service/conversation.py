@@ -18,7 +18,6 @@ from memcore.models.conversation import (
     ProfileRule,
     SessionFeedbackRecord,
 )
-from memcore.models.origin import Authority, Origin, authority, least_shown
 from memcore.service.resources import CompanyPart
 
 #: What a person can bring back.
@@ -194,6 +193,7 @@ class ConversationOperations(CompanyPart):
             for owner, kept in found
             if not hidden.hides(owner.agent_id, owner.subject)
             and not hidden.distrusts_origin(owner.agent_id, kept.origin)
+            and self._is_shown(kept.origin)
         )
 
     async def _trusted(self, owner: Owner, kept: "list[_Kept]") -> "tuple[_Kept, ...]":
@@ -204,10 +204,6 @@ class ConversationOperations(CompanyPart):
             for each in kept
             if not hidden.distrusts_origin(owner.agent_id, each.origin) and self._is_shown(each.origin)
         )
-
-    def _is_shown(self, origin: Origin | None) -> bool:
-        policy = self._resources.policy.memory.origins.authority
-        return authority(origin, policy).reaches(least_shown(Authority.QUARANTINED))
 
     async def _is_hidden(self, agent_id: str, subject: str) -> bool:
         """Return whether a person, or the agent as a whole, is being erased."""

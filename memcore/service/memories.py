@@ -81,9 +81,9 @@ class MemoryOperations(CompanyPart):
     history = of_kept(Memories.history)
 
     async def texts(self, agent_id: str, memory_ids: Sequence[str]) -> dict[str, str]:
-        """Return the texts of those of the memories that are in the store, by id."""
+        """Return the texts of those of the memories that are in the store, by id; without those not shown here."""
         found = await (await self._resources.backend()).get_many(agent_id, memory_ids)
-        return {each.entry.id: each.entry.content for each in found}
+        return {each.entry.id: each.entry.content for each in found if each.entry.is_shown(self._authorities)}
 
     async def count_matching(self, agent_id: str, **filters: Unpack[ListFields]) -> int:
         """Return how many memories of the agent meet all filters. Raises MemoryInputError."""

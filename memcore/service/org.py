@@ -19,6 +19,7 @@ from memcore.models.organization import (
     OrgFactCategory,
     OrgFactWriteRequest,
     OrgMemoryQuery,
+    authors_shown,
 )
 from memcore.org.service import LedgerOrgMemory
 from memcore.service.operation import Named, operation
@@ -99,10 +100,11 @@ class OrgOperations(CompanyPart):
     @operation("GET /org/facts/{fact_id}", Verb.READ)
     async def get(self, fact_id: str) -> FactDetail:
         """Return one fact whole, also one that was retracted, with each line of its log. Raises MemoryNotFoundError."""
-        state = await self._ask(self._log.head, fact_id)
+        authors = self._authors
+        state = await self._ask(self._log.head, fact_id, authors=authors)
         if state is None:
             raise unknown_fact(fact_id)
-        return FactDetail(state=state, log=await self._ask(self._log.operations, fact_id))
+        return FactDetail(state=state, log=await self._ask(self._log.operations, fact_id, authors=authors))
 
     @operation("POST /org/facts", Verb.ADMIN, status=201, under="fact_id")
     async def write(
@@ -135,7 +137,11 @@ class OrgOperations(CompanyPart):
     ) -> tuple[OperationLogEntry, ...]:
         """Return who published and retracted what, the newest lines first. Raises MemoryInputError."""
         check_page(limit, MAX_PAGE)
-        return await self._ask(self._log.newest, fact_id=fact_id, until=until, limit=limit)
+        return await self._ask(self._log.newest, fact_id=fact_id, until=until, limit=limit, authors=self._authors)
+
+    @property
+    def _authors(self) -> frozenset[bool]:
+        return authors_shown(self._resources.policy.memory.origins.authority)
 
     async def _memory(self, backend: WorkerBackend | None) -> LedgerOrgMemory:
         policy = self._resources.policy
@@ -146,6 +152,7 @@ class OrgOperations(CompanyPart):
             backend=backend,
             min_evidence=policy.memory.retrieval.min_evidence,
             shown=policy.memory.retrieval.standing,
+            authorities=policy.memory.origins.authority,
         )
         await memory.connect()
         return memory

@@ -18,6 +18,7 @@ from memcore.ledger.erasure.hidden import Hidden
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import done_by
 from memcore.ledger.work_items import WorkItem
+from memcore.models.origin import Authority, Origin, is_shown, least_shown
 from memcore.telemetry.events import Event
 
 if TYPE_CHECKING:
@@ -167,6 +168,12 @@ class CompanyPart:
         self._resources = resources
         self._ledger = resources.ledger
         self._company = resources.company
+
+    def _is_shown(self, origin: Origin | None) -> bool:
+        """Return whether this reader is shown what has this origin, as the policy and its key say."""
+        # A person reads on with a policy file that is broken.
+        shows_all = least_shown(Authority.QUARANTINED) is Authority.QUARANTINED
+        return shows_all or is_shown(origin, self._resources.policy.memory.origins.authority)
 
     async def _ask(
         self, call: Callable[Concatenate[str, _Given], _Result], *args: _Given.args, **kwargs: _Given.kwargs

@@ -228,7 +228,8 @@ class RunOperations(CompanyPart):
         from memcore.maintenance.consolidation.proposals import shown_groups  # noqa: PLC0415  # few commands need it
 
         run = await self.get(run_id)
-        return await shown_groups(self._ledger, await self._resources.backend(), run)
+        authorities = self._resources.policy.memory.origins.authority
+        return await shown_groups(self._ledger, await self._resources.backend(), run, authorities=authorities)
 
     @operation("GET /agents/{agent_id}/runs:plan", Verb.READ)
     async def plan(self, agent_id: AgentId, *, allow_large: bool = False) -> "MaintenancePlan":

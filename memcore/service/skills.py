@@ -143,6 +143,8 @@ class SkillOperations(CompanyPart):
 
     def _page(self, state: SkillState | None, limit: int) -> tuple[SkillInfo, ...]:
         ledger, company = self._ledger, self._company
+        if not self._is_shown(Skill.origin):
+            return ()
         found = ledger.skills.page(company, state=state, limit=limit, seen=ledger.hidden.of(company).seen_skills)
         counts = ledger.skills.applications(company, [each.skill_id for each in found])
         return tuple(
@@ -155,7 +157,7 @@ class SkillOperations(CompanyPart):
         lines = ledger.shared_log.history(company, skill_id)
         skill = ledger.skills.get(company, lines[0].memory_id if lines else skill_id)
         seen = ledger.hidden.of(company).seen_skills
-        if skill is None or skill.skill_id in seen.hidden:
+        if skill is None or skill.skill_id in seen.hidden or not self._is_shown(Skill.origin):
             raise MemoryNotFoundError(f"skill_id: {skill_id!r} is no skill; see `memtend skills list`")
         counts = ledger.skills.applications(company, [skill.skill_id]).get(skill.skill_id)
         approval = ledger.approvals.get(company, skill.approval_id)

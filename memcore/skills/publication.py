@@ -234,6 +234,14 @@ def _sources_of(approval: Approval) -> tuple[SkillSource, ...]:
         raise MemoryInputError.of(error, prefix="details.sources") from None
 
 
+def promoted_of(approval: Approval) -> tuple[SkillSource, ...]:
+    """Return the lessons among which a proposed skill was chosen; none of another proposal, or an unreadable one."""
+    try:
+        return _sources_of(approval) if approval.proposal.action == ORG_PROMOTION else ()
+    except MemoryInputError:
+        return ()
+
+
 def _pattern_of(approval: Approval) -> str:
     pattern_id = approval.proposal.details.get("pattern_id")
     if not isinstance(pattern_id, str) or not pattern_id:
@@ -272,6 +280,7 @@ class SkillApprovals(ApprovalService):
             company=settings.company,
             lasts=policy.memory.approvals.lasts,
             notice=None if webhook is None else Webhook(webhook.get_secret_value()),
+            most_waiting=policy.memory.approvals.max_waiting,
         )
 
 

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memcore.clock import utc_now
 from memcore.errors import (
     ApprovalClosedError,
+    ApprovalLimitError,
     BudgetExceededError,
     LeaseLostError,
     MaintenancePausedError,
@@ -138,6 +139,7 @@ _BY_CLASS: tuple[tuple[type[BaseException], int, str], ...] = (
     (MissingExtraError, 501, "not_supported"),
     (ApprovalClosedError, 409, "conflict"),
     (SkillLimitError, 409, "conflict"),
+    (ApprovalLimitError, 409, "conflict"),
     (LeaseLostError, 409, "conflict"),
     (MaintenancePausedError, 409, "conflict"),
     (MemoryConnectionError, 503, "unavailable"),
@@ -177,7 +179,7 @@ def problem_of(error: BaseException) -> Problem:
         detail = "send it again later" if is_retryable else "the log of `memtend serve` says what happened"
     else:
         detail = escaped(str(error)) or type(error).__name__
-    limit = error.limit if isinstance(error, BodyTooLargeError) else None
+    limit = error.limit if isinstance(error, BodyTooLargeError | ApprovalLimitError) else None
     refused = error.field if isinstance(error, MemoryChannelError) else None
     part = error.part if isinstance(error, MemoryConnectionError) else None
     return Problem.of(status, detail, code=code, is_retryable=is_retryable, limit=limit, part=part, field=refused)

@@ -10,6 +10,7 @@ from mcp import types
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.approval import MAX_REASON_CHARS
 from memcore.models.base import ValidatedModel
+from memcore.models.origin import OPERATOR, Writer, writing_as
 from memcore.retrieval.strategies.arguments import arguments_of
 from memcore.retrieval.strategies.tools import named
 from memcore.telemetry.events import Event
@@ -123,12 +124,14 @@ class OperatorToolset:
         actor: who acts, from the session: the key's name, or the operating system's user.
         verbs: what the session may do; tools beyond it are neither listed nor callable.
         available: all tools.
+        writer: who reads and writes: by it a key's channel and least authority bind these tools, too.
     """
 
     service: "MemoryService"
     actor: str
     available: Iterable[OperatorTool]
     verbs: frozenset[str] = frozenset({"read", "maintain", "approve", "admin"})
+    writer: Writer = OPERATOR
     _by_name: dict[str, OperatorTool] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -141,6 +144,11 @@ class OperatorToolset:
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """Carry out a call. Raises MemoryError; MemoryInputError before anything is done."""
+        # The SDK carries out calls in a task of its own, which knows nothing of the request's writer.
+        with writing_as(self.writer):
+            return await self._call(name, arguments)
+
+    async def _call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         tool = self._by_name[name]
         guardrail = {key: value for key, value in arguments.items() if tool.is_destructive and key in _GUARDRAIL}
         own = {key: value for key, value in arguments.items() if key not in guardrail}

@@ -93,7 +93,11 @@ class McpEndpoints:
                 raise MemoryForbiddenError("the key is not for all agents")
             service = await context.service(caller.company)
             return operator_tools.OperatorToolset(
-                service=service, actor=caller.name, available=OPERATOR_TOOLS, verbs=caller.verbs
+                service=service,
+                actor=caller.name,
+                available=OPERATOR_TOOLS,
+                verbs=caller.verbs,
+                writer=caller.writer,
             )
 
         return cls(

@@ -84,6 +84,8 @@ TESTS = {
         "tests/integration/http/test_origins.py", "tests/integration/cli/test_transfer.py",
         "tests/integration/maintenance/test_origins.py", f"{LEDGER}/test_raised.py",
         "tests/integration/erasure/test_person_memories.py", "tests/integration/erasure/test_distrusted.py",
+        "tests/integration/erasure/test_least_shown.py", "tests/integration/erasure/test_shown_proposals.py",
+        "tests/integration/approvals/test_service.py", "tests/unit/models/test_suspicion.py",
     ),
     "evaluation": (
         "tests/unit/evaluation", "tests/unit/backends/test_when.py", "tests/unit/retrieval/test_repetitions.py",

@@ -30,7 +30,7 @@ from support.execution_traces import trace, trajectory
 from support.learning_fixture import FAILED
 from support.lessons import answer, lesson
 from support.maintenance_fixture import START
-from support.proposals import ADA
+from support.proposals import ADA, proposal
 from support.recording_server import Recorder, chat, recorder
 from support.skill_cycles import DISK, Fleet
 from tasks.distill import distill
@@ -142,6 +142,11 @@ def skills_approved(place: Place, policy: Policy) -> object:
             except MemoryError as error:
                 results.append(type(error).__name__)
         lasts = {(each.expires_at - each.created_at) for each in fleet.proposed()}
+        for number in range(2):
+            try:
+                asyncio.run(service.propose_once(proposal(f"Text {number}.")))
+            except MemoryError as error:
+                results.append(type(error).__name__)
         return results, lasts
 
 
@@ -277,6 +282,7 @@ EFFECTS = {
         max_org_entries=Effect(skills_approved, 1),
     ),
     "memory.approvals.expire_days": Effect(skills_approved, 3),
+    "memory.approvals.max_waiting": Effect(skills_approved, 1),
     **_under(
         "memory.llm",
         model=Effect(questions, "other", LLM),

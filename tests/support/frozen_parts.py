@@ -113,7 +113,7 @@ def reading_calls(api: HttpApi, memory_id: str, *, question: str = "payment queu
         f"{place}/ask/events": {"question": question},
         f"{place}/conversations/load": {**about, "user_id": "bo", "token_budget": 500},
         f"{place}/tools:call": dict(tool),
-        "/v1/org/search": dict(about),
+        "/v1/org/search": {"context": question, "standing": "any"},
         "/v3/memories/search/": {"query": question, "filters": {"agent_id": AGENT}},
         "/v3/memories/": {"filters": {"agent_id": AGENT}},
     }

@@ -105,6 +105,24 @@ class Hidden(Frozen):
         """Return whether the lesson of a finished task is distrusted, or what it says is."""
         return _is_of(lesson, [each.rule for each in self.distrusts], self.distrusted)
 
+    def distrusts_source(self, source: SkillSource) -> bool:
+        """Return whether a lesson among which a skill was chosen is distrusted."""
+        return _is_of(source, [each.rule for each in self.distrusts], self.distrusted)
+
+    def may_distrust(self, agent_id: str, memory_id: str, origin: Origin) -> bool:
+        """Return whether a memory of this origin is distrusted, or may be found to be: a rule is still followed."""
+        if memory_id in self.distrusted.get(agent_id, ()) or self.distrusts_origin(agent_id, origin):
+            return True
+        return any(
+            each.completed_at is None and not each.rule.follows_origin and each.rule.is_of(agent_id)
+            for each in self.distrusts
+        )
+
+    @property
+    def fallen(self) -> frozenset[str]:
+        """The skills and publications that distrusts hide, without those that erasures do."""
+        return self.skills - self.derived
+
     def distrusts_experience(self, experience: DetailedExperience) -> bool:
         """Return whether a raw experience is of what is distrusted."""
         return experience.id in self.distrusted.get(experience.agent_id, ()) or any(

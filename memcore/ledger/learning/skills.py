@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field
 from sqlalchemy import ColumnElement, Connection, and_, case, delete, exists, func, not_, select, true, update
@@ -19,7 +19,7 @@ from memcore.ledger.tables import BY_ADDED_AGENT, approvals, skill_applications,
 from memcore.models.approval import ApprovalNeed
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
-from memcore.models.origin import Origin
+from memcore.models.origin import OWN, Origin
 
 
 class SkillState(StrEnum):
@@ -51,8 +51,11 @@ class SkillSource(Frozen):
 class Skill(Frozen):
     """A skill's row: the id under which it was published first, also when it comes back under another.
 
-    Its text is the lesson (memcore.procedural.records) as JSON. Those of older releases name no sources.
+    Its text is the lesson (memcore.procedural.records) as JSON. Those of older releases name no sources. A person has
+    approved it, so its origin is that of its publication, whatever its sources are.
     """
+
+    origin: ClassVar[Origin] = OWN
 
     skill_id: str
     approval_id: str

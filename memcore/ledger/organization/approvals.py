@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, and_, select, update
 
-from memcore.errors import ApprovalClosedError, MemoryInputError, MemoryNotFoundError
-from memcore.ledger.database import CompanyRecords, Row, checked_key, insert_one
+from memcore.errors import ApprovalClosedError, ApprovalLimitError, MemoryInputError, MemoryNotFoundError
+from memcore.ledger.database import CompanyRecords, Row, checked_key, count_rows, equals, insert_one
 from memcore.ledger.organization.audit import AuditNote, AuditVerdict, append, person
+from memcore.ledger.organization.shared_log import lock_shared_head
 from memcore.ledger.rows import pack, unpack
 from memcore.ledger.tables import approvals
 from memcore.ledger.webhooks.outbox import announce
@@ -51,10 +52,19 @@ class Approvals(CompanyRecords[Approval]):
     _newest_by = (approvals.c.created_at, approvals.c.approval_id)
     _page_size = MAX_PAGE
 
-    def file(self, company: str, approval_id: str, proposal: Proposal, *, lasts: timedelta) -> bool:
+    def file(
+        self,
+        company: str,
+        approval_id: str,
+        proposal: Proposal,
+        *,
+        lasts: timedelta,
+        most_waiting: int | None = None,
+    ) -> bool:
         """Keep the proposal until a person decides and return True; False when its id is there, whatever became of it.
 
-        Raises MemoryInputError when a key is too long, a text is no valid Unicode, or the whole is larger than 1 MiB.
+        Raises MemoryInputError when a key is too long, a text is no valid Unicode, or the whole is larger than 1 MiB;
+        ApprovalLimitError where ``most_waiting`` of its action wait.
         """
         now = self._clock()
         row: Row = {
@@ -70,7 +80,15 @@ class Approvals(CompanyRecords[Approval]):
             "expires_at": now + lasts,
         }
         with self._database.write() as connection:
+            if most_waiting is not None:
+                # The row by which publications take turns: of two that file at once the later one counts the first.
+                lock_shared_head(connection, row["company"])
             is_new = insert_one(connection, approvals, row)
+            if is_new and most_waiting is not None:
+                others = equals(approvals, company=row["company"], action=proposal.action) & self._waiting(now)
+                waiting = count_rows(connection, approvals, others) - 1
+                if waiting >= most_waiting:
+                    raise ApprovalLimitError(waiting, limit=most_waiting)
             if is_new:
                 # Not the title, which a model or an agent may have written.
                 data = {"approval_id": row["approval_id"], "action": proposal.action, "risk": str(proposal.risk)}
@@ -104,7 +122,7 @@ class Approvals(CompanyRecords[Approval]):
             "decided_by": word.by,
             "reason": word.reason,
         }
-        waiting = and_(approvals.c.state == str(ApprovalState.PENDING), approvals.c.expires_at > now)
+        waiting = self._waiting(now)
         with self._database.write() as connection:
             is_waiting = select(approvals.c.approval_id).where(self._is(company, approval_id) & waiting)
             if capacity is not None and connection.execute(is_waiting).first() is not None:
@@ -150,6 +168,14 @@ class Approvals(CompanyRecords[Approval]):
         if self._database.row(select(approvals.c.approval_id).where(over).limit(1)) is None:
             return 0
         return self._update(over, {"state": str(ApprovalState.EXPIRED), "needs": None})
+
+    def waits(self, approval: Approval) -> bool:
+        """Return whether a person can still decide it."""
+        return approval.state is ApprovalState.PENDING and approval.expires_at > self._clock()
+
+    @staticmethod
+    def _waiting(now: datetime) -> ColumnElement[bool]:
+        return and_(approvals.c.state == str(ApprovalState.PENDING), approvals.c.expires_at > now)
 
     def _moved_on(
         self, connection: Connection, company: str, approval_id: str, which: ColumnElement[bool], new: Row, by: Decision

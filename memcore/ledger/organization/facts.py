@@ -11,14 +11,17 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    FromClause,
     and_,
     case,
     delete,
+    false,
     func,
     literal,
     literal_column,
     or_,
     select,
+    true,
     update,
 )
 
@@ -42,6 +45,7 @@ from memcore.ledger.tables import org_facts, org_log, org_outbox, org_terms
 from memcore.models.base import escaped
 from memcore.models.memory import MAX_KEY_CHARS
 from memcore.models.organization import (
+    EVERYBODY,
     OperationLogEntry,
     OperationLogSnapshot,
     OrgFact,
@@ -83,10 +87,18 @@ MAX_LINES = 64
 _PUBLISHED = org_log.c.operation == "PUBLISH"
 
 
-def _published_facts(company: str, categories: Collection[OrgFactCategory] | None) -> ColumnElement[bool]:
-    """Return the condition for facts that are published and not retracted."""
-    found = and_(org_facts.c.company == company, org_facts.c.retracted_at.is_(None))
+def _published_facts(
+    company: str, categories: Collection[OrgFactCategory] | None, authors: Collection[bool] = EVERYBODY
+) -> ColumnElement[bool]:
+    """Return the condition for facts that are published and not retracted, by these kinds of authors."""
+    found = and_(org_facts.c.company == company, org_facts.c.retracted_at.is_(None), _is_by(org_facts, authors))
     return found if categories is None else found & org_facts.c.category.in_(sorted(categories))
+
+
+def _is_by(table: FromClause, authors: Collection[bool]) -> ColumnElement[bool]:
+    """Return the condition for texts of these kinds of authors; no condition for everybody's."""
+    is_human = func.coalesce(table.c.author["is_human"].as_boolean(), false())
+    return true() if set(authors) >= EVERYBODY else or_(false(), *(is_human == each for each in authors))
 
 
 #: Most rows of a page: their texts are at most 64 KiB each.
@@ -179,9 +191,10 @@ class OrgLog(Repository):
         line = equals(org_outbox, company=company, fact_id=fact_id, version=version)
         self._database.change(delete(org_outbox).where(line))
 
-    def head(self, company: str, fact_id: str) -> OperationLogSnapshot | None:
-        """Return how a fact stands now, also one that was retracted; None when there never was one."""
-        row = self._database.row(select(org_facts).where(equals(org_facts, company=company, fact_id=fact_id)))
+    def head(self, company: str, fact_id: str, *, authors: Collection[bool] = EVERYBODY) -> OperationLogSnapshot | None:
+        """Return how a fact stands now, also one that was retracted; None when there never was one by these authors."""
+        its = equals(org_facts, company=company, fact_id=fact_id) & _is_by(org_facts, authors)
+        row = self._database.row(select(org_facts).where(its))
         return _snapshot(row) if row else None
 
     def facts(
@@ -192,10 +205,12 @@ class OrgLog(Repository):
         offset: int = 0,
         limit: int = MAX_PAGE,
         newest_first: bool = False,
+        authors: Collection[bool] = EVERYBODY,
     ) -> tuple[OrgFact, ...]:
         """Return a page of the facts that stand, by the time of their first publication."""
         at = org_facts.c.created_at.desc() if newest_first else org_facts.c.created_at
-        query = select(org_facts).where(_published_facts(company, categories)).order_by(at, org_facts.c.fact_id)
+        stand = _published_facts(company, categories, authors)
+        query = select(org_facts).where(stand).order_by(at, org_facts.c.fact_id)
         return tuple(map(_fact, self._database.rows(query.offset(offset).limit(min(limit, MAX_PAGE)))))
 
     def standing(self, company: str, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
@@ -204,9 +219,15 @@ class OrgLog(Repository):
         found = self._database.rows(select(org_facts).where(_published_facts(company, None), named))
         return {row["fact_id"]: (row["version"], _fact(row)) for row in found}
 
-    def count(self, company: str, *, categories: Collection[OrgFactCategory] | None = None) -> int:
+    def count(
+        self,
+        company: str,
+        *,
+        categories: Collection[OrgFactCategory] | None = None,
+        authors: Collection[bool] = EVERYBODY,
+    ) -> int:
         """Return how many facts stand."""
-        return self._database.count(org_facts, _published_facts(company, categories))
+        return self._database.count(org_facts, _published_facts(company, categories, authors))
 
     def spread(self, company: str, terms: Collection[int]) -> dict[int, int]:
         """Return for each of the terms that facts have, how many facts have it."""
@@ -221,6 +242,7 @@ class OrgLog(Repository):
         *,
         categories: Collection[OrgFactCategory] | None = None,
         limit: int = MAX_PAGE,
+        authors: Collection[bool] = EVERYBODY,
     ) -> tuple[tuple[float, OrgFact], ...]:
         """Return the facts that have one of the terms, best first, each with its relevance.
 
@@ -234,7 +256,8 @@ class OrgLog(Repository):
         hits = (
             select(org_facts.c.fact_id, relevance.label("relevance"))
             .join_from(org_terms, org_facts, of_fact)
-            .where(org_terms.c.company == company, org_terms.c.term.in_(worth), _published_facts(company, categories))
+            .where(org_terms.c.company == company, org_terms.c.term.in_(worth))
+            .where(_published_facts(company, categories, authors))
             .group_by(org_facts.c.fact_id, org_facts.c.created_at)
             .order_by(relevance.desc(), *order)
             .limit(min(limit, MAX_PAGE))
@@ -250,15 +273,21 @@ class OrgLog(Repository):
         return tuple((row["relevance"], _fact(row)) for row in found)
 
     def snapshot_at(
-        self, company: str, at: datetime, *, after: str = "", limit: int = MAX_PAGE
+        self,
+        company: str,
+        at: datetime,
+        *,
+        after: str = "",
+        limit: int = MAX_PAGE,
+        authors: Collection[bool] = EVERYBODY,
     ) -> tuple[OperationLogSnapshot, ...]:
         """Return how the facts stood at a time, inclusive, as the log tells, also those retracted by then; by fact id.
 
-        ``after`` is the last fact id of the page before.
+        ``after`` is the last fact id of the page before; what other ``authors`` wrote last has no place on a page.
         """
         checked_time("at", at)
-        version = org_log.c.version
-        ends = (
+        version, most = org_log.c.version, min(limit, MAX_PAGE)
+        heads = (
             select(
                 org_log.c.fact_id,
                 func.max(version).label("version"),
@@ -268,9 +297,9 @@ class OrgLog(Repository):
             .where(org_log.c.company == company, org_log.c.at <= at, org_log.c.fact_id > after)
             .group_by(org_log.c.fact_id)
             .order_by(org_log.c.fact_id)
-            .limit(min(limit, MAX_PAGE))
-            .subquery()
         )
+        # Else a page of which nothing is shown would end the pages.
+        ends = (heads.limit(most) if set(authors) >= EVERYBODY else heads).subquery()
         last, text = org_log.alias("last"), org_log.alias("text")
         retracted_at = case((last.c.operation == "RETRACT", last.c.at), else_=literal_column("NULL"))
         query = (
@@ -284,21 +313,31 @@ class OrgLog(Repository):
             )
             .join_from(ends, last, and_(last.c.fact_id == ends.c.fact_id, last.c.version == ends.c.version))
             .join(text, and_(text.c.fact_id == ends.c.fact_id, text.c.version == ends.c.published))
-            .where(last.c.company == company, text.c.company == company)
+            .where(last.c.company == company, text.c.company == company, _is_by(text, authors))
             .order_by(ends.c.fact_id)
+            .limit(most)
         )
         return tuple(map(_snapshot, self._database.rows(query)))
 
-    def operations(self, company: str, fact_id: str, *, after: int = 0) -> tuple[OperationLogEntry, ...]:
+    def operations(
+        self, company: str, fact_id: str, *, after: int = 0, authors: Collection[bool] = EVERYBODY
+    ) -> tuple[OperationLogEntry, ...]:
         """Return a fact's lines that follow a version, in order."""
         query = select(org_log).where(equals(org_log, company=company, fact_id=fact_id), org_log.c.version > after)
+        query = query.where(_is_by(org_log, authors))
         return tuple(map(_operation, self._database.rows(query.order_by(org_log.c.version).limit(MAX_PAGE))))
 
     def newest(
-        self, company: str, *, fact_id: str | None = None, until: datetime | None = None, limit: int = MAX_PAGE
+        self,
+        company: str,
+        *,
+        fact_id: str | None = None,
+        until: datetime | None = None,
+        limit: int = MAX_PAGE,
+        authors: Collection[bool] = EVERYBODY,
     ) -> tuple[OperationLogEntry, ...]:
         """Return the newest lines of all facts or of one, up to a time inclusive, newest first."""
-        query = select(org_log).where(org_log.c.company == company)
+        query = select(org_log).where(org_log.c.company == company, _is_by(org_log, authors))
         if fact_id is not None:
             query = query.where(org_log.c.fact_id == fact_id)
         if until is not None:

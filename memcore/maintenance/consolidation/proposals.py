@@ -14,6 +14,7 @@ from memcore.maintenance.removals import JournaledStore, PlannedRemoval, carry_u
 from memcore.models.archival import ArchivalMode
 from memcore.models.base import Frozen
 from memcore.models.memory import CONSOLIDATED_TAG, BoundedTime
+from memcore.models.origin import AUTHORITIES, Authority, Channel
 from memcore.records import MemoryRecord, Where
 
 #: Why an approved group is left as it is: what a person was shown is not what would be replaced.
@@ -152,10 +153,12 @@ class ShownGroup(Frozen):
     reason: str | None
 
 
-async def shown_groups(ledger: Ledger, backend: BatchBackend, run: Run) -> tuple[ShownGroup, ...]:
+async def shown_groups(
+    ledger: Ledger, backend: BatchBackend, run: Run, *, authorities: Mapping[Channel, Authority] = AUTHORITIES
+) -> tuple[ShownGroup, ...]:
     """Return the groups of a run with the texts of their memories, which are read from the store.
 
-    The summary of what is hidden is not shown.
+    What this reader is not shown has no text, and neither has the summary of what is hidden.
     """
     found: list[ShownGroup] = []
     hidden = ledger.hidden.of(run.company)
@@ -167,6 +170,9 @@ async def shown_groups(ledger: Ledger, backend: BatchBackend, run: Run) -> tuple
         summary = group.summary
         if summary is not None and (hidden.hides_memory(summary.entry) or not distrusted.isdisjoint(group.source_ids)):
             summary = None
+        if summary is not None and not summary.entry.is_shown(authorities):
+            summary = None
+        by_id = {key: each for key, each in by_id.items() if each.entry.is_shown(authorities)}
         names = ("state", "category", "strategy", "summary_id", "probes", "found_before", "found_after")
         found.append(
             ShownGroup(

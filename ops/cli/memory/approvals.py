@@ -73,7 +73,7 @@ def list_approvals(
 ) -> None:
     """Show the proposals that wait for a person, and those that were decided, newest first."""
     found = command.run(lambda service: service.approvals.list(state=state, limit=limit))
-    columns = ("id", "state", "risk", "action", "title", "created_at", "expires_at", "decided_by")
+    columns = ("id", "state", "risk", "action", "title", "created_at", "expires_at", "decided_by", "distrusted")
     command.show_rows(map(approval_facts, found), *columns)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
@@ -12,7 +13,14 @@ from support.present import present
 from support.proposals import ADA, BOB, RecordingEffects, RecordingNotifier, proposal, service_of
 
 from memcore.approvals import ApprovalEffects
-from memcore.errors import ApprovalClosedError, MemoryCapabilityError, MemoryConnectionError, MemoryNotFoundError
+from memcore.errors import (
+    ApprovalClosedError,
+    ApprovalLimitError,
+    MemoryCapabilityError,
+    MemoryConnectionError,
+    MemoryInputError,
+    MemoryNotFoundError,
+)
 from memcore.ledger.ledger import Ledger
 from memcore.models.approval import Approval, ApprovalState
 from memcore.models.origin import ENGINE, OPERATOR, Writer, current_writer, writing_as
@@ -52,6 +60,45 @@ async def test_an_approval_takes_effect_once_and_its_undo_takes_it_back(ledger: 
     with pytest.raises(ApprovalClosedError, match="undone by bob"):
         await service.undo("one", ADA)
     assert (await service.finish(), notes.calls) == (0, ["publish", "take_back"])
+
+
+async def test_the_same_proposal_waits_once_and_again_after_a_decision(ledger: Ledger, clock: StoppedClock) -> None:
+    service = service_of(ledger.approvals, RecordingEffects())
+    first = await service.propose_once(proposal("text"))
+    assert await service.propose_once(proposal("text", proposed_by="bob", figures={"agents": 2})) == first
+    assert (await service.propose_once(proposal("text", risk="high"))).approval_id != first.approval_id
+    both = await asyncio.gather(*(service.propose_once(proposal("at once")) for _ in range(4)))
+    assert len({each.approval_id for each in both}) == 1
+    await service.reject(first.approval_id, ADA)
+    second = await service.propose_once(proposal("text"))
+    assert (second.approval_id != first.approval_id, second.state) == (True, ApprovalState.PENDING)
+    clock.advance(timedelta(days=15))
+    third = await service.propose_once(proposal("text"))
+    assert len({first.approval_id, second.approval_id, third.approval_id}) == 3
+    odd = proposal("half \ud83d")
+    with pytest.raises(MemoryInputError):
+        await service.propose_once(odd)
+
+
+async def test_no_more_proposals_of_an_action_wait_than_the_limit(ledger: Ledger, clock: StoppedClock) -> None:
+    service = replace(service_of(ledger.approvals, RecordingEffects()), most_waiting=2)
+    first, _ = [await service.propose_once(proposal(f"text {number}")) for number in range(2)]
+    with pytest.raises(ApprovalLimitError, match="max_waiting: is 2, and 2 proposals") as refused:
+        await service.propose_once(proposal("text 2"))
+    assert (refused.value.waiting, refused.value.limit) == (2, 2)
+    assert len(ledger.approvals.page(COMPANY)) == 2
+    # What waits already, what another action asks for, and what memtend itself proposes is bound by it not.
+    assert await service.propose_once(proposal("text 0")) == first
+    await service.propose_once(proposal("text 2", action="test:other"))
+    await service.propose("its own", proposal("text 3"))
+    for decided in (first.approval_id, "its own"):
+        with pytest.raises(ApprovalLimitError):
+            await service.propose_once(proposal("text 4"))
+        await service.reject(decided, ADA)
+    await service.propose_once(proposal("text 4"))
+    clock.advance(timedelta(days=15))
+    for number in (5, 6):
+        await service.propose_once(proposal(f"text {number}"))
 
 
 async def test_a_rejected_and_an_expired_proposal_never_take_effect(ledger: Ledger, clock: StoppedClock) -> None:

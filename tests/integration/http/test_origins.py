@@ -365,7 +365,8 @@ def test_what_is_lowered_is_as_it_was(stack: StackAddress) -> None:
             distrust = (await operator.post("/v1/distrusts", json=said)).json()["distrust_id"]
             assert (await operator.get(f"{writers.place}/{found}")).status_code == 404
             assert await _found(writers, operator, LOCKER) == set()
-            assert (await operator.get(f"/v1/approvals/{approval}")).status_code == 404
+            assert (await writers.engine.get(f"/v1/approvals/{approval}")).status_code == 403
+            assert (await operator.get(f"/v1/approvals/{approval}")).json()["distrusted"] is True
             await operator.post(f"/v1/distrusts/{distrust}/lift", json={"reason": "no", "confirm": True})
             assert (await writers.memory(found))["authority"] == "inform"
 

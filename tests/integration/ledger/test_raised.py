@@ -9,7 +9,7 @@ from support.ledger_records import COMPANY, StoppedClock
 from support.memories import record
 from support.proposals import ADA
 
-from memcore.approvals import MEMORY_RAISE, ApprovalService, EffectRegistry, MemoryRaising, diff_of, raise_proposal
+from memcore.approvals import MEMORY_RAISE, ApprovalService, EffectRegistry, MemoryRaising, diff_of
 from memcore.config.urls import LedgerUrls
 from memcore.errors import ApprovalClosedError, MemoryChannelError, MemoryInputError
 from memcore.ledger.erasure.decisions import ErasureScope
@@ -27,6 +27,7 @@ from memcore.models.origin import (
     writing_as,
 )
 from memcore.records import ORIGIN_KEY
+from memcore.service.approvals import raise_proposal
 
 SCRAPED = Origin(channels=(Channel.TOOL, Channel.SUSPECT), principals=("scraper",))
 ENTRY = record("ada", "Invoices go to Bern.", extra={ORIGIN_KEY: SCRAPED.stored()}).entry

@@ -19,7 +19,7 @@ from support.maintenance_fixture import AGENT, COMPANY, FILLER, SHARED_MEMORY, M
 from support.proposals import ADA
 from support.thorough import examples
 
-from memcore.approvals import ApprovalService, EffectRegistry, MemoryRaising, raise_proposal
+from memcore.approvals import ApprovalService, EffectRegistry, MemoryRaising
 from memcore.client.envelopes import ImportRecord, build_payload
 from memcore.config.maintenance import ArchivalConfig, ConsolidationConfig, DualModeConfig
 from memcore.config.policy import Policy
@@ -30,6 +30,7 @@ from memcore.memories import Memories
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
 from memcore.models.origin import AUTHORITIES, Authority, Channel, Origin, Writer, authority, may_replace, writing_as
 from memcore.records import MemoryRecord
+from memcore.service.approvals import raise_proposal
 
 TEXTS = (
     *("The queue pages at 500 messages.", "Note: the queue pages at 500 messages."),

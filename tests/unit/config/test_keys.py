@@ -167,6 +167,7 @@ memory.llm.prices {}
 memory.budgets.tokens_per_agent_per_day 200000
 memory.budgets.cost_per_agent_per_day None
 memory.approvals.expire_days 14
+memory.approvals.max_waiting 200
 memory.fine_tune.backend in-process
 memory.fine_tune.image None
 memory.fine_tune.gpu_enabled False

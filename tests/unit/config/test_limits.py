@@ -22,6 +22,7 @@ BOUNDS: list[tuple[str, list[object], list[object]]] = [
     ("memory.options.retention_days", [1, "null"], [0]),
     ("memory.options.max_memories_per_agent", [1], [0]),
     ("memory.approvals.expire_days", [1, 365], [0, 366]),
+    ("memory.approvals.max_waiting", [1, 10_000], [0, 10_001]),
     ("memory.options.session_timeout_hours", [1, "null"], [0]),
     ("memory.options.project_timeout_hours", [1, "null"], [0]),
     ("memory.options.task_timeout_hours", [1, "null"], [0]),

@@ -45,6 +45,7 @@ def _every_error() -> list[type[errors.MemoryError]]:
         (errors.CheckpointNotFoundError(), 404, "not_found", False),
         (errors.FineTuneRunActiveError("no"), 409, "conflict", False),
         (errors.ApprovalClosedError("one", "approved"), 409, "conflict", False),
+        (errors.ApprovalLimitError(3, limit=3), 409, "conflict", False),
         (errors.MemoryBackendUnsupportedError("no"), 501, "not_supported", False),
         (errors.MissingExtraError("mem0", "mem0"), 501, "not_supported", False),
         (errors.OrgMemoryAccessDeniedError("core", "no"), 403, "denied", False),
