@@ -35,6 +35,7 @@ from memcore.ledger.learning.trajectories import Trajectories
 from memcore.ledger.lineage import LineageReader
 from memcore.ledger.llm_answers import Answers, Syntheses
 from memcore.ledger.llm_usage import ModelSpending, ModelUsage
+from memcore.ledger.monitoring.activity import ActivityReader
 from memcore.ledger.monitoring.figures import Figures
 from memcore.ledger.monitoring.measures import Measures
 from memcore.ledger.monitoring.model_servers import ModelServers
@@ -103,6 +104,7 @@ class Ledger:
         self.erasable = ErasableRows(ledger=ledger, journal=journal)
         self.journal = Journal(journal, clock=clock)
         self.lineage = LineageReader(journal=journal, ledger=ledger)
+        self.activity = ActivityReader(journal=journal, ledger=ledger)
         self.archive = Archive(journal, clock=clock)
         self.uses, self.keys = Uses(journal, clock=clock), MemoryKeys(journal, clock=clock)
         self.ends = RecordEnds(ledger=ledger, journal=journal, history=history)
