@@ -229,7 +229,7 @@ def _with_table(
 
 def _clean(value: float) -> float:
     """Return a number as tables show it: none is below zero, and none is beyond what floating point counts."""
-    return 0 if math.isnan(value) else round(min(max(value, 0), _MOST), 4)
+    return 0 if math.isnan(value) else round(min(max(value, 0), _MOST), 4) or 0
 
 
 def _cleaned(series: Mapping[str, Sequence[float]], length: int) -> dict[str, list[float]]:

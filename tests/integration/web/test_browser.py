@@ -14,7 +14,19 @@ from memcore.models.approval import ApprovalState
 
 pytestmark = pytest.mark.slow(because="it starts a stack, a server and a browser")
 
-PAGES = ("fleet", "runs", "memories", "approvals", "skills", "distrusts", "queues", "cost", "embedder", "audit")
+PAGES = (
+    "activity",
+    "fleet",
+    "runs",
+    "memories",
+    "approvals",
+    "skills",
+    "distrusts",
+    "queues",
+    "cost",
+    "embedder",
+    "audit",
+)
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +257,8 @@ def test_axe_finds_nothing_serious(page: Page, world: ConsoleWorld, axe: str, lo
         f"runs/{world.held_run_id}",
         f"memories?agent={world.agent}&q=lift",
         f"memories/archive?agent={world.agent}",
+        f"memories/growth?agent={world.agent}",
+        f"memories/timeline?agent={world.agent}",
         f"approvals/{world.approval_id}",
         "distrusts?principal=nobody",
         f"distrusts/{world.distrust_id}",
@@ -269,6 +283,8 @@ def test_on_a_phone_no_page_scrolls_sideways_and_every_box_that_does_has_the_key
         f"runs/{world.run_id}",
         f"memories?agent={world.agent}&q=lift",
         f"memories/archive?agent={world.agent}",
+        f"memories/growth?agent={world.agent}",
+        f"memories/timeline?agent={world.agent}",
         f"approvals/{world.approval_id}",
         "distrusts?principal=nobody",
         f"distrusts/{world.distrust_id}",

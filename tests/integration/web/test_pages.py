@@ -20,7 +20,19 @@ from memcore.models.origin import Channel, Writer, writing_as
 from ops.web.pages import fenced
 
 #: Pages that a company without agents has, too.
-PAGES = ("fleet", "runs", "memories", "approvals", "skills", "distrusts", "queues", "cost", "embedder", "audit")
+PAGES = (
+    "activity",
+    "fleet",
+    "runs",
+    "memories",
+    "approvals",
+    "skills",
+    "distrusts",
+    "queues",
+    "cost",
+    "embedder",
+    "audit",
+)
 
 
 @asynccontextmanager
