@@ -102,10 +102,9 @@ class Ledger:
         self.webhooks = WebhookEndpoints(ledger, clock=clock)
         self.deliveries = Deliveries(ledger, clock=clock)
         self.erasable = ErasableRows(ledger=ledger, journal=journal)
-        self.journal = Journal(journal, clock=clock)
+        self.journal, self.archive = Journal(journal, clock=clock), Archive(journal, clock=clock)
         self.lineage = LineageReader(journal=journal, ledger=ledger)
         self.activity = ActivityReader(journal=journal, ledger=ledger)
-        self.archive = Archive(journal, clock=clock)
         self.uses, self.keys = Uses(journal, clock=clock), MemoryKeys(journal, clock=clock)
         self.ends = RecordEnds(ledger=ledger, journal=journal, history=history)
 

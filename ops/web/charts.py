@@ -147,28 +147,28 @@ def lines(
 
 
 def points(
-    name: str, title: str, about: str, lanes: Mapping[str, Sequence[Point]], *, since: datetime, until: datetime
+    name: str, title: str, about: str, tracks: Mapping[str, Sequence[Point]], *, since: datetime, until: datetime
 ) -> Figure:
     """Return a row of points for each name, on one axis of time; what lies outside of it is left out."""
-    length, height = (until - since).total_seconds() or 1.0, 2 * _EDGE + len(lanes) * _ROW + _BELOW
+    length, height = (until - since).total_seconds() or 1.0, 2 * _EDGE + len(tracks) * _ROW + _BELOW
     width, drawn, rows = WIDTH - _NAMES - 2 * _EDGE, list[Markup](), list[tuple[datetime, tuple[Cell, ...]]]()
     for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
         at = when(since + (until - since) * share)
         drawn.append(_text(_NAMES + _EDGE + share * width, height - 8, at, anchor))
-    for index, (lane, all_points) in enumerate(lanes.items()):
+    for index, (track, all_points) in enumerate(tracks.items()):
         shown = sorted((each for each in all_points if since <= each.at <= until), key=lambda each: each.at)
         y, most = _EDGE + (index + 0.5) * _ROW, max((_clean(each.weight) for each in shown), default=0.0) or 1.0
-        drawn.append(_text(_NAMES - 6, y + 4, _cut(lane, _NAME_CHARS), "end"))
+        drawn.append(_text(_NAMES - 6, y + 4, _cut(track, _NAME_CHARS), "end"))
         drawn.append(_line(_NAMES + _EDGE, y, WIDTH - _EDGE, y))
         for each in shown:
             x = _NAMES + _EDGE + (each.at - since).total_seconds() / length * width
             radius = 3.0 + 6.0 * math.sqrt(_clean(each.weight) / most)
             circle = _element(
-                "circle", _said(f"{lane}, {when(each.at)}: {each.label}"), cx=_at(x), cy=_at(y), r=_at(radius),
+                "circle", _said(f"{track}, {when(each.at)}: {each.label}"), cx=_at(x), cy=_at(y), r=_at(radius),
                 **{"class": f"point s{index}"},
             )  # fmt: skip
-            drawn.append(_linked(circle, each.address, f"{lane}, {when(each.at)}: {each.label}"))
-            rows.append((each.at, (_cell(when(each.at)), _cell(lane), _cell(each.label, each.address))))
+            drawn.append(_linked(circle, each.address, f"{track}, {when(each.at)}: {each.label}"))
+            rows.append((each.at, (_cell(when(each.at)), _cell(track), _cell(each.label, each.address))))
     table = tuple(row for _, row in sorted(rows, key=lambda each: each[0]))
     svg = _svg(name, title, about, drawn, height=height, is_linked=any(row[-1].address for row in table))
     return Figure(title=_plain(title), about=_plain(about), svg=svg, head=("Time", "What", "Which"), rows=table)

@@ -89,6 +89,10 @@ TESTS = {
         "tests/unit/evaluation", "tests/unit/backends/test_when.py", "tests/unit/retrieval/test_repetitions.py",
         "tests/integration/cli/test_eval.py",
     ),
+    "charts": (
+        "tests/unit/web/test_charts.py", "tests/unit/web/test_activity.py", "tests/unit/web/test_lineage.py",
+        f"{LEDGER}/test_activity.py",
+    ),
     "memory tests": ("tests/unit/memory_tests", "tests/integration/cli/test_memory_tests.py"),
     "model servers": (
         "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",

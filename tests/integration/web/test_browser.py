@@ -190,6 +190,32 @@ def test_two_hundred_agents_are_no_long_page(page: Page) -> None:
     expect(page.locator("tbody tr").first).to_contain_text("fleet-199")
 
 
+def test_charts_are_reached_by_the_keyboard_and_fit_a_phone(page: Page, world: ConsoleWorld) -> None:
+    page.set_viewport_size({"width": 375, "height": 740})
+    page.goto(f"/console/memories/timeline?agent={world.agent}&zoom=all")
+    link = page.locator(f'svg a[href="/console/runs/{world.run_id}"]').first
+    page.get_by_role("link", name="all", exact=True).focus()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if link.evaluate("each => each === document.activeElement"):
+            break
+    expect(link).to_be_focused()
+    expect(link.locator("circle")).to_have_css("stroke-width", "2.5px")
+    box = present(page.locator("svg.chart").bounding_box())
+    assert 0 <= box["x"] < box["x"] + box["width"] <= 375
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(world.agent)
+
+
+def test_the_colours_of_charts_follow_the_look(page: Page, world: ConsoleWorld) -> None:
+    found = set[str]()
+    for look in ("light", "dark"):
+        page.emulate_media(color_scheme=look)  # type: ignore[arg-type]
+        page.goto(f"/console/memories/growth?agent={world.agent}")
+        found.add(str(page.locator("svg .s0").first.evaluate("each => getComputedStyle(each).fill")))
+    assert len(found) == 2
+
+
 def _back(page: Page) -> str:
     return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 

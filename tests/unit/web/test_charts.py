@@ -148,7 +148,7 @@ def test_bars_are_stacked_without_a_gap() -> None:
 
 @quickly
 @given(
-    lanes=st.dictionaries(
+    tracks=st.dictionaries(
         TEXTS,
         st.lists(
             st.builds(
@@ -163,11 +163,11 @@ def test_bars_are_stacked_without_a_gap() -> None:
         max_size=5,
     )
 )
-def test_points_lie_in_their_time_and_each_stands_in_the_table(lanes: dict[str, list[Point]]) -> None:
-    figure = points("one", "t", "a", lanes, since=SINCE, until=UNTIL)
+def test_points_lie_in_their_time_and_each_stands_in_the_table(tracks: dict[str, list[Point]]) -> None:
+    figure = points("one", "t", "a", tracks, since=SINCE, until=UNTIL)
     root = parsed(figure)
     assert_inside(root)
-    shown = [each for lane in lanes.values() for each in lane if SINCE <= each.at <= UNTIL]
+    shown = [each for track in tracks.values() for each in track if SINCE <= each.at <= UNTIL]
     assert len(titled(root, "circle")) == len(figure.rows) == len(shown)
     assert [row[0].text for row in figure.rows] == sorted(row[0].text for row in figure.rows)
     links = [each.attrib["href"] for each in root.iter(f"{SVG}a")]
