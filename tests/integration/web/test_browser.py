@@ -1,7 +1,7 @@
 """The console in a real browser: what people do there, with keys and in the dark, and what axe says of each page."""
 
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -208,9 +208,9 @@ def test_charts_are_reached_by_the_keyboard_and_fit_a_phone(page: Page, world: C
 
 
 def test_the_colours_of_charts_follow_the_look(page: Page, world: ConsoleWorld) -> None:
-    found = set[str]()
-    for look in ("light", "dark"):
-        page.emulate_media(color_scheme=look)  # type: ignore[arg-type]
+    found, looks = set[str](), list[Literal["light", "dark"]](["light", "dark"])
+    for look in looks:
+        page.emulate_media(color_scheme=look)
         page.goto(f"/console/memories/growth?agent={world.agent}")
         found.add(str(page.locator("svg .s0").first.evaluate("each => getComputedStyle(each).fill")))
     assert len(found) == 2
