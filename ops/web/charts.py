@@ -14,19 +14,19 @@ from ops.web.pages import fenced, number, when
 WIDTH, _PIXELS = 480.0, 1.5
 
 #: Space for the names of values on the left, of places below, and beside the last one.
-_LEFT, _BELOW, _EDGE = 46.0, 24.0, 10.0
+_LEFT, _BELOW, _EDGE = 56.0, 24.0, 10.0
 
 #: Height of the plot of bars and lines, and of a row of names or of points.
 _PLOT, _ROW = 150.0, 26.0
 
-#: Width of the names of rows, and the characters that fit there at the size of the stylesheet.
-_NAMES, _NAME_CHARS = 120.0, 16
+#: Width of the names of rows, and the characters that fit there at the largest size of the stylesheet.
+_NAMES, _NAME_CHARS = 120.0, 14
 
 #: Most names below a plot, and their longest.
 _PLACES, _PLACE_CHARS = 4, 12
 
-#: A node of a graph: its size, and the space between layers and between neighbours.
-_NODE_WIDTH, _NODE_HEIGHT, _BETWEEN, _GAP = 92.0, 34.0, 44.0, 10.0
+#: A node of a graph: its size, the space between layers and between neighbours, and the characters of its texts.
+_NODE_WIDTH, _NODE_HEIGHT, _BETWEEN, _GAP, _NODE_CHARS = 96.0, 34.0, 44.0, 10.0, 11
 
 #: Largest value of a chart: beyond it floating point has no steps that could be drawn.
 _MOST = 10**15
@@ -110,7 +110,7 @@ def lying_bars(
 ) -> Figure:
     """Return stacked bars that lie, each beside its name."""
     values = _cleaned(series, len(labels))
-    top, drawn = _top(sum(each) for each in zip(*values.values(), strict=True)), list[Markup]()
+    top, drawn = max(map(sum, zip(*values.values(), strict=True)), default=0) or 1, list[Markup]()
     for place, label in enumerate(labels):
         y, x = _EDGE + place * _ROW, _NAMES
         drawn.append(_text(_NAMES - 6, y + 14, _cut(label, _NAME_CHARS), "end"))
@@ -153,7 +153,7 @@ def points(
     length, height = (until - since).total_seconds() or 1.0, 2 * _EDGE + len(tracks) * _ROW + _BELOW
     width, drawn, rows = WIDTH - _NAMES - 2 * _EDGE, list[Markup](), list[tuple[datetime, tuple[Cell, ...]]]()
     for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
-        at = when(since + (until - since) * share)
+        at = f"{since + (until - since) * share:%m-%d %H:%M}"
         drawn.append(_text(_NAMES + _EDGE + share * width, height - 8, at, anchor))
     for index, (track, all_points) in enumerate(tracks.items()):
         shown = sorted((each for each in all_points if since <= each.at <= until), key=lambda each: each.at)
@@ -187,8 +187,10 @@ def graph(name: str, title: str, about: str, nodes: Sequence[Node], edges: Seque
             x, y = _EDGE + column * (_NODE_WIDTH + _BETWEEN), (height - len(layer) * step) / 2 + place * step + _GAP / 2
             spots[each.node_id] = x, y
             said = f"{each.label}, {each.word}"
-            parts = _shape(each.kind, x, y) + _text(x + _NODE_WIDTH / 2, y + 15, _cut(each.label, 12), "middle")
-            parts += _text(x + _NODE_WIDTH / 2, y + 27, _cut(each.word, 15), "middle")
+            parts = _shape(each.kind, x, y) + _text(
+                x + _NODE_WIDTH / 2, y + 15, _cut(each.label, _NODE_CHARS), "middle"
+            )
+            parts += _text(x + _NODE_WIDTH / 2, y + 27, _cut(each.word, _NODE_CHARS), "middle")
             shapes.append(
                 _linked(_element("g", _said(said) + parts, **{"class": f"node {each.kind}"}), each.address, said)
             )
@@ -240,12 +242,12 @@ def _cleaned(series: Mapping[str, Sequence[float]], length: int) -> dict[str, li
 
 
 def _top(values: Iterable[float]) -> float:
-    """Return the end of an axis: one, two or five times a power of ten, and no value is above it."""
+    """Return the end of an axis, a round number whose half is one too; no value is above it."""
     most = max(values, default=0.0)
     if most <= 1:
         return 1.0
     power = 10.0 ** math.floor(math.log10(most))
-    return next((power * each for each in (1, 2, 5) if power * each >= most), power * 10)
+    return next((power * each for each in (1, 2, 4, 6, 8) if power * each >= most), power * 10)
 
 
 def _step(places: int) -> float:

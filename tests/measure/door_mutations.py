@@ -30,7 +30,7 @@ EVALUATION = (
 
 CHARTS = (
     ('return _NO_XML.sub("\\N{REPLACEMENT CHARACTER}", fenced(text))', "return text"),
-    ("return next((power * each for each in (1, 2, 5) if power * each >= most), power * 10)", "return most / 2"),
+    ("return next((power * each for each in (1, 2, 4, 6, 8) if power * each >= most), power * 10)", "return most / 2"),
     ('"role": "group" if is_linked else "img",', '"role": "img",'),
     (".where(KEPT, bookings.c.settled_at >= since)", ".where(KEPT)"),
     ("order = list(dict.fromkeys([*held, *failed, *(row.agent_id for row in moved_first)]))[:most]",

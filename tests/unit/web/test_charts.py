@@ -16,8 +16,8 @@ from ops.web.pages import number
 
 SVG = "{http://www.w3.org/2000/svg}"
 
-#: Width of a character at the size of the stylesheet, in units of the picture: that of digits and most letters.
-CHARACTER = 6.2
+#: Width of a character at the largest size of the stylesheet, a phone's, in units: of digits and most letters.
+CHARACTER = 8.0
 
 quickly = settings(max_examples=examples(30), deadline=None)
 
