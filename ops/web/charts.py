@@ -187,13 +187,11 @@ def graph(name: str, title: str, about: str, nodes: Sequence[Node], edges: Seque
             x, y = _EDGE + column * (_NODE_WIDTH + _BETWEEN), (height - len(layer) * step) / 2 + place * step + _GAP / 2
             spots[each.node_id] = x, y
             said = f"{each.label}, {each.word}"
-            parts = _shape(each.kind, x, y) + _text(
-                x + _NODE_WIDTH / 2, y + 15, _cut(each.label, _NODE_CHARS), "middle"
-            )
-            parts += _text(x + _NODE_WIDTH / 2, y + 27, _cut(each.word, _NODE_CHARS), "middle")
-            shapes.append(
-                _linked(_element("g", _said(said) + parts, **{"class": f"node {each.kind}"}), each.address, said)
-            )
+            drawn_node = _said(said) + _shape(each.kind, x, y)
+            for down, text in ((15, each.label), (27, each.word)):
+                drawn_node += _text(x + _NODE_WIDTH / 2, y + down, _cut(text, _NODE_CHARS), "middle")
+            drawn_node = _element("g", drawn_node, **{"class": f"node {each.kind}"})
+            shapes.append(_linked(drawn_node, each.address, said))
     joined = [(one, other) for one, other in edges if one in spots and other in spots]
     for one, other in joined:
         (x, y), (to_x, to_y), middle = spots[one], spots[other], _NODE_HEIGHT / 2
