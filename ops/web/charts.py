@@ -191,7 +191,7 @@ def graph(name: str, title: str, about: str, nodes: Sequence[Node], edges: Seque
             for down, text in ((15, each.label), (27, each.word)):
                 drawn_node += _text(x + _NODE_WIDTH / 2, y + down, _cut(text, _NODE_CHARS), "middle")
             drawn_node = _element("g", drawn_node, **{"class": f"node {each.kind}"})
-            shapes.append(_linked(drawn_node, each.address, said))
+            shapes.append(_linked(drawn_node, each.address))
     joined = [(one, other) for one, other in edges if one in spots and other in spots]
     for one, other in joined:
         (x, y), (to_x, to_y), middle = spots[one], spots[other], _NODE_HEIGHT / 2
@@ -335,8 +335,10 @@ def _said(text: str) -> Markup:
     return _element("title", escape(_plain(text)))
 
 
-def _linked(shape: Markup, address: str | None, said: str) -> Markup:
-    return shape if address is None else _element("a", shape, href=address, **{"aria-label": _plain(said)})
+def _linked(shape: Markup, address: str | None, said: str | None = None) -> Markup:
+    """Return a shape as a link; one that has no text of its own says where it leads."""
+    named = {} if said is None else {"aria-label": _plain(said)}
+    return shape if address is None else _element("a", shape, href=address, **named)
 
 
 def _cell(text: str, address: str | None = None) -> Cell:
