@@ -314,8 +314,9 @@ def _svg(
 
 
 def _element(tag: str, inside: Markup | str, /, **attributes: str) -> Markup:
-    given = Markup("").join(Markup(' {}="{}"').format(each, value) for each, value in attributes.items())
-    return Markup("<{}{}>{}</{}>").format(tag, given, inside, tag)
+    # Put together as text: the formatting of Markup takes ten times as long, and a picture has hundreds of elements.
+    given = "".join(f' {each}="{escape(value)}"' for each, value in attributes.items())
+    return Markup(f"<{tag}{given}>{escape(inside)}</{tag}>")  # noqa: S704  # all parts are escaped
 
 
 def _rect(x: float, y: float, width: float, height: float, kind: str, said: str) -> Markup:

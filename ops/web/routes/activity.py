@@ -12,7 +12,6 @@ from memcore.ledger.access.keys import Verb
 from memcore.ledger.monitoring.activity import REMOVALS, RETURNED, AgentActivity
 from memcore.models.approval import ApprovalState
 from memcore.service.approvals import MAX_PAGE
-from memcore.service.runs import MAX_PAGE as MOST_RUNS
 from ops.http.access import Caller, CurrentCaller
 from ops.http.context import CompanyService, Service
 from ops.web.agents import NamedAgent
@@ -32,6 +31,9 @@ FATES = tuple(dict.fromkeys(REMOVALS.values()))
 
 #: Times at which growth is counted, and bars of a timeline: each is one count of the store.
 TIMES, BINS = 13, 24
+
+#: Runs of a timeline, the newest.
+MOST_RUNS = 100
 
 #: Days that growth may look back on, and the lengths of a timeline; None is all that is known.
 GROWTH_DAYS = (30, 90, 365)
