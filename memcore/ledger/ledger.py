@@ -35,6 +35,7 @@ from memcore.ledger.learning.trajectories import Trajectories
 from memcore.ledger.lineage import LineageReader
 from memcore.ledger.llm_answers import Answers, Syntheses
 from memcore.ledger.llm_usage import ModelSpending, ModelUsage
+from memcore.ledger.monitoring.activity import ActivityReader
 from memcore.ledger.monitoring.figures import Figures
 from memcore.ledger.monitoring.measures import Measures
 from memcore.ledger.monitoring.model_servers import ModelServers
@@ -101,9 +102,9 @@ class Ledger:
         self.webhooks = WebhookEndpoints(ledger, clock=clock)
         self.deliveries = Deliveries(ledger, clock=clock)
         self.erasable = ErasableRows(ledger=ledger, journal=journal)
-        self.journal = Journal(journal, clock=clock)
+        self.journal, self.archive = Journal(journal, clock=clock), Archive(journal, clock=clock)
         self.lineage = LineageReader(journal=journal, ledger=ledger)
-        self.archive = Archive(journal, clock=clock)
+        self.activity = ActivityReader(journal=journal, ledger=ledger)
         self.uses, self.keys = Uses(journal, clock=clock), MemoryKeys(journal, clock=clock)
         self.ends = RecordEnds(ledger=ledger, journal=journal, history=history)
 

@@ -15,7 +15,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.lineage import Exchange, ModelTrace, Move
 from memcore.ledger.runs import Run, RunKind, RunOrigin
 from memcore.models.base import Frozen
-from memcore.models.memory import BoundedTime
+from memcore.models.memory import BoundedTime, MemoryEntry
 from memcore.models.origin import AUTHORITIES, Authority, Channel, Raised, current_writer
 from memcore.records import MemoryRecord
 
@@ -67,6 +67,7 @@ class MemoryTrace(Frozen):
     Attributes:
         text_until: when its full text expires; None while nothing removes it.
         text: the full text, where it was asked for, and is shown to this reader.
+        authority: how far it may be trusted, where its text was asked for, and is shown.
         search_notes: by which words a memory in the store is found too, where its text was asked for.
         covers_since: of a summary in the store, the time of the oldest memory that it stands for.
         covers_until: the same of the newest.
@@ -81,6 +82,7 @@ class MemoryTrace(Frozen):
     text_in: TextLocation
     text_until: BoundedTime | None = None
     text: str | None = Field(default=None, repr=False)
+    authority: Authority | None = None
     search_notes: tuple[str, ...] = Field(default=(), repr=False)
     covers_since: BoundedTime | None = None
     covers_until: BoundedTime | None = None
@@ -244,6 +246,7 @@ class _Lineage:
         replaced_by = self._replaced_by(memory_id)
         place, until = self._text_in(memory_id)
         live = self._live.get(memory_id)
+        shown = self._shown(memory_id) if with_text else None
         summary = live if live is not None and live.covers_until > live.entry.created_at else None
         return MemoryTrace(
             memory_id=memory_id,
@@ -251,7 +254,8 @@ class _Lineage:
             replaced_by=replaced_by,
             text_in=place,
             text_until=until,
-            text=self._text(memory_id) if with_text else None,
+            text=None if shown is None else shown.content,
+            authority=None if shown is None else shown.authority,
             search_notes=live.entry.search_notes if with_text and live is not None else (),
             covers_since=summary.entry.created_at if summary else None,
             covers_until=summary.covers_until if summary else None,
@@ -325,13 +329,13 @@ class _Lineage:
             return TextLocation.GONE, None
         return TextLocation.JOURNAL, None if held.settled_at is None else held.settled_at + self._keep
 
-    def _text(self, memory_id: str) -> str | None:
+    def _shown(self, memory_id: str) -> MemoryEntry | None:
         record = self._held(memory_id)
         # As another's source, too, nobody is shown what is hidden.
         if record is None or self._hidden.hides_memory(record.entry):
             return None
         entry = self._hidden.with_raised(record.entry)
-        return entry.content if entry.is_shown(self._authorities) else None
+        return entry.with_authority(self._authorities) if entry.is_shown(self._authorities) else None
 
     def _held(self, memory_id: str) -> MemoryRecord | None:
         if memory_id in self._live:

@@ -1,22 +1,28 @@
 """Agents: who is known, their settings, the pause of their maintenance, their lessons and recorded questions."""
 
-from collections.abc import Collection, Iterable, Mapping
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 from typing import Annotated, Any, Self
 
 from pydantic import Field, TypeAdapter
 
 from memcore.backends.deletion import naming_run
-from memcore.errors import MemoryNotFoundError
+from memcore.errors import MemoryError, MemoryNotFoundError  # noqa: A004  # the reference fixes the name
 from memcore.jobs import RecordedQuery
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.agents import Agent, AgentSpec
 from memcore.ledger.learning.lessons import MAX_PAGE as MOST_LESSONS
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.skills import Applications
+from memcore.ledger.monitoring.activity import AgentRun, RecentActivity
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import Frozen, naming_fields
 from memcore.models.memory import BoundedTime, KnownAgentId
 from memcore.models.memory_changes import ForgetReceipt
+from memcore.records import Where
 from memcore.service.memories import MemoryOperations
 from memcore.service.operation import operation
 from memcore.service.resources import CompanyPart, ServiceResources, check_page
@@ -68,6 +74,36 @@ class LessonInfo(Frozen):
             successes=applied.successes if applied else 0,
             last_applied_at=applied.last_applied_at if applied else None,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """What an agent had and lost.
+
+    Attributes:
+        live: how many memories are in the store now whose time lies before each of the times; at the last one all.
+        archived: how many lay in the archive at each.
+        removed: when runs removed memories, what became of them, and how many; also those that came back.
+    """
+
+    live: tuple[int, ...]
+    archived: tuple[int, ...]
+    removed: tuple[tuple[datetime, str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """What happened to an agent in a time.
+
+    Attributes:
+        stored: how many memories are in the store whose time lies from each of the times to the next.
+        runs: its newest runs of that time, oldest first.
+        undoable: those of them that can be undone.
+    """
+
+    stored: tuple[int, ...]
+    runs: tuple[AgentRun, ...]
+    undoable: frozenset[str]
 
 
 class AgentOperations(CompanyPart):
@@ -180,6 +216,68 @@ class AgentOperations(CompanyPart):
         if agent is not None and agent.paused:
             return True
         return await self._ask(self._ledger.companies.paused)
+
+    async def recent(
+        self, *, since: datetime, most: int, among: Collection[str] | None = None
+    ) -> tuple[RecentActivity, dict[str, int]]:
+        """Return what happened since a time to at most so many agents, and how many memories each stored.
+
+        Stored are those that are in the store still; without an answer of the store they are left out.
+        """
+        hidden = (await self._resources.hidden()).agents
+        found = await self._ask(self._ledger.activity.recent, since=since, most=most, among=among, without=hidden)
+        names = [each.agent_id for each in found.agents]
+        try:
+            counts = await self._counted([Where(agent_id=name, created_since=since) for name in names])
+        except MemoryError:
+            # The ledger's part is looked at most when another part does not answer.
+            return found, {}
+        return found, dict(zip(names, counts, strict=True))
+
+    async def growth(self, agent_id: str, times: Sequence[datetime]) -> Growth:
+        """Return what an agent had at these times, in order, and lost from the first to the last of them.
+
+        Raises MemoryNotFoundError where the agent is being erased.
+        """
+        await self._refuse_hidden(agent_id)
+        activity = self._ledger.activity
+        return Growth(
+            live=await self._counted(
+                [*(Where(agent_id=agent_id, created_before=each) for each in times[:-1]), Where(agent_id=agent_id)]
+            ),
+            archived=await self._ask(activity.archived_at, agent_id, times),
+            removed=await self._ask(activity.removed, agent_id, since=times[0], until=times[-1]),
+        )
+
+    async def timeline(self, agent_id: str, times: Sequence[datetime], *, most: int) -> Timeline:
+        """Return what happened to an agent from the first of these times to the last, at most so many runs.
+
+        Raises MemoryNotFoundError where the agent is being erased.
+        """
+        await self._refuse_hidden(agent_id)
+        between = [
+            Where(agent_id=agent_id, created_since=one, created_before=None if two == times[-1] else two)
+            for one, two in pairwise(times)
+        ]
+        activity = self._ledger.activity
+        runs = await self._ask(activity.runs_between, agent_id, since=times[0], until=times[-1], most=most)
+        undoable = await self._resources.run(activity.undoable, [each.run_id for each in runs])
+        return Timeline(stored=await self._counted(between), runs=runs, undoable=undoable)
+
+    async def began_at(self, agent_id: str) -> datetime | None:
+        """Return the time of an agent's first memory in the store, or of its first run, whichever is older."""
+        await self._refuse_hidden(agent_id)
+        page = await self._memories.list(agent_id, limit=1)
+        first = await self._ask(self._ledger.activity.first_run_at, agent_id)
+        return min((*(each.created_at for each in page.entries), *([] if first is None else [first])), default=None)
+
+    async def _counted(self, wanted: Sequence[Where]) -> tuple[int, ...]:
+        backend = await self._resources.backend()
+        return tuple(await asyncio.gather(*(backend.count_where(each) for each in wanted)))
+
+    async def _refuse_hidden(self, agent_id: str) -> None:
+        if agent_id in (await self._resources.hidden()).agents:
+            raise MemoryNotFoundError("agent: is being erased; see `memtend erase list`")
 
     @operation(f"GET {_ONE}/lessons", Verb.READ, under="lessons")
     async def lessons(

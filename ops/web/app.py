@@ -22,7 +22,8 @@ from ops.web.sessions import Sessions
 
 #: The modules of ``ops.web.routes``; each has a ``router``.
 ROUTERS = (
-    "sign_in", "fleet", "runs", "memories", "approvals", "skills", "distrusts", "queues", "cost", "embedder", "audit",
+    "sign_in", "activity", "fleet", "runs", "memories", "approvals", "skills", "distrusts", "queues", "cost",
+    "embedder", "audit",
 )  # fmt: skip
 
 
@@ -32,7 +33,7 @@ def mount(app: FastAPI, context: ServeContext) -> FastAPI:
 
     @app.get(CONSOLE, include_in_schema=False)
     async def home() -> Response:
-        return RedirectResponse(f"{CONSOLE}/fleet", HTTPStatus.SEE_OTHER)
+        return RedirectResponse(f"{CONSOLE}/activity", HTTPStatus.SEE_OTHER)
 
     app.mount(CONSOLE, console)
     return console

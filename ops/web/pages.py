@@ -44,6 +44,7 @@ class Place(NamedTuple):
 
 #: The menu.
 PLACES = (
+    Place("activity", "Last night", "l", is_company_wide=False),
     Place("fleet", "Fleet", "f", is_company_wide=False),
     Place("runs", "Runs", "r", is_company_wide=False),
     Place("memories", "Memory", "m", is_company_wide=False),

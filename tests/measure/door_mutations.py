@@ -50,9 +50,22 @@ WHAT_IF = (
     ("stands_for |= {each.entry.id: summary.entry.id for each in draft.found}", "pass"),
 )
 
+CHARTS = (
+    ('return _NO_XML.sub("\\N{REPLACEMENT CHARACTER}", fenced(text))', "return text"),
+    ("return next((power * each for each in (1, 2, 4, 6, 8) if power * each >= most), power * 10)", "return most / 2"),
+    ('"role": "group" if is_linked else "img",', '"role": "img",'),
+    (".where(KEPT, bookings.c.settled_at >= since)", ".where(KEPT)"),
+    ("order = list(dict.fromkeys([*held, *failed, *(row.agent_id for row in moved_first)]))[:most]",
+     "order = list(dict.fromkeys(row.agent_id for row in moved_first))[:most]"),
+    ("if found is None or memory_id in layers or len(layers) >= MOST_NODES:",
+     "if found is None or memory_id in layers:"),
+    ('raise MemoryNotFoundError("agent: is being erased; see `memtend erase list`")', "pass"),
+)  # fmt: skip
+
 MUTANTS: tuple[Mutant, ...] = (
     *OTHERS,
     *(Mutant(area="memory tests", line=line, becomes=becomes) for line, becomes in MEMORY_TESTS),
+    *(Mutant(area="charts", line=line, becomes=becomes) for line, becomes in CHARTS),
     *(Mutant(area="evaluation", line=line, becomes=becomes) for line, becomes in EVALUATION),
     *(Mutant(area="what if", line=line, becomes=becomes) for line, becomes in WHAT_IF),
 )

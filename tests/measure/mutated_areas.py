@@ -94,6 +94,10 @@ TESTS = {
     "what if": (
         f"{MAINTENANCE}/test_whatif.py", f"{MAINTENANCE}/test_recorded_queries.py", f"{MAINTENANCE}/test_outlook.py",
     ),
+    "charts": (
+        "tests/unit/web/test_charts.py", "tests/unit/web/test_activity.py", "tests/unit/web/test_lineage.py",
+        f"{LEDGER}/test_activity.py",
+    ),
     "memory tests": ("tests/unit/memory_tests", "tests/integration/cli/test_memory_tests.py"),
     "model servers": (
         "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",

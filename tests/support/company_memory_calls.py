@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.monitoring.measures import MeasureName
-from memcore.models.memory import EARLIEST
+from memcore.models.memory import EARLIEST, LATEST
 from support.ledger_records import StoppedClock
 
 Call = Callable[[Ledger, StoppedClock, str], object]
@@ -43,6 +43,13 @@ WRITES: dict[str, Call] = {
 VIEWS: dict[str, Call] = {
     "keys.of": lambda ledger, _, c: ledger.keys.of(c, AGENT, namespace="default", key="home"),
     "core_slots.taken": lambda ledger, _, c: ledger.core_slots.taken(c, AGENT),
+    "activity.archived_at": lambda ledger, clock, c: ledger.activity.archived_at(c, AGENT, [clock() + LATE]),
+    "activity.first_run_at": lambda ledger, _, c: ledger.activity.first_run_at(c, AGENT),
+    "activity.recent": lambda ledger, _, c: ledger.activity.recent(c, since=EARLIEST, most=9),
+    "activity.removed": lambda ledger, _, c: ledger.activity.removed(c, AGENT, since=EARLIEST, until=LATEST),
+    "activity.runs_between": lambda ledger, _, c: ledger.activity.runs_between(
+        c, AGENT, since=EARLIEST, until=LATEST, most=9
+    ),
     "figures.runs": lambda ledger, _, c: ledger.figures.runs(c, since=EARLIEST),
     "measures.of": lambda ledger, _, c: ledger.measures.of([c]),
 }

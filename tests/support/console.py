@@ -24,6 +24,7 @@ def console_settings(ledger: LedgerUrls, home: Path, *, broker: str = "one") -> 
     return Settings(
         broker_url=f"redis://:{broker}@127.0.0.1:1/0",
         database_url=ledger.ledger,
+        journal_url=ledger.journal,
         qdrant_url="http://127.0.0.1:2",
         home=home,
         company="acme",

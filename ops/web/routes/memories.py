@@ -5,14 +5,16 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from memcore.ids import SHORT_ID_CHARS
 from memcore.ledger.access.keys import Verb
 from memcore.maintenance.provenance import MemoryHistory, MemoryTrace
 from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory, MemoryQuery
 from ops.http.access import CurrentCaller
 from ops.http.context import Service
 from ops.web.agents import MOST_OFFERED, ChosenAgent, NamedAgent, seen_by
+from ops.web.charts import Figure, Node, graph
 from ops.web.forms import Form
-from ops.web.pages import back_to, page
+from ops.web.pages import back_to, link, number, page
 
 router = APIRouter()
 
@@ -24,6 +26,12 @@ MOST_BRANCHES = 500
 
 #: Longest question, in characters: it stands in the address of the page.
 MAX_TEXT_CHARS = 4_096
+
+#: Memories of the picture of a lineage, and how far it goes each way.
+MOST_NODES, MOST_LAYERS = 60, 3
+
+#: What a node says of a memory of which nobody knows, or may be shown, how far it may be trusted.
+UNKNOWN = "unknown"
 
 #: What is searched for.
 Text = Annotated[str, Query(max_length=MAX_TEXT_CHARS)]
@@ -93,6 +101,7 @@ async def one(
         successor=None if entry is None or entry.id == memory_id else entry.id,
         made_of=branches(history, "made_of"),
         made_into=branches(history, "made_into"),
+        figure=lineage(history) if len(history.memories) > 1 else None,
         versions=await service.memories.history(agent, memory_id) if entry is not None else (),
         most_branches=MOST_BRANCHES,
         may_write=Verb.WRITE in caller.verbs,
@@ -151,3 +160,39 @@ def branches(history: MemoryHistory, edge: str) -> list[Branch]:
         if not is_repeated:
             waiting.extend((depth + 1, each) for each in reversed(getattr(trace, edge)))
     return drawn
+
+
+def lineage(history: MemoryHistory) -> Figure:
+    """Return the picture of what a memory was made of and made into, the nearest of them."""
+    layers = {history.memory_id: 0}
+    level = [(history.memory, edge, way) for edge, way in (("made_of", -1), ("made_into", 1))]
+    for _ in range(MOST_LAYERS):
+        further = list[tuple[MemoryTrace, str, int]]()
+        for trace, edge, way in level:
+            for memory_id in getattr(trace, edge):
+                found = history.find(memory_id)
+                if found is None or memory_id in layers or len(layers) >= MOST_NODES:
+                    continue
+                layers[memory_id] = layers[trace.memory_id] + way
+                further.append((found, edge, way))
+        level = further
+    traces = [trace for trace in history.memories if trace.memory_id in layers]
+    edges = dict.fromkeys((source, each.memory_id) for each in traces for source in each.made_of)
+    edges |= dict.fromkeys((each.memory_id, into) for each in traces for into in each.made_into)
+    nodes = [
+        Node(
+            node_id=each.memory_id,
+            layer=layers[each.memory_id],
+            label="this memory" if each.memory_id == history.memory_id else each.memory_id[:SHORT_ID_CHARS],
+            word=str(each.authority or UNKNOWN),
+            kind=str(each.authority or UNKNOWN),
+            address=link("memories/one", agent=history.agent_id, id=each.memory_id),
+        )
+        for each in sorted(traces, key=lambda each: layers[each.memory_id])
+    ]
+    left = len(history.memories) - len(nodes)
+    more = f" {number(left)} more are not drawn." if left else ""
+    about = (
+        "On the left what it was made of, on the right what it was made into. Word, shape and colour are the authority."
+    )
+    return graph("lineage", "Lineage", about + more, nodes, list(edges))

@@ -19,7 +19,7 @@ from ops.web.sessions import COOKIE, Sessions, set_cookie
 router = APIRouter()
 
 #: Where people come in.
-_HOME = f"{CONSOLE}/fleet"
+_HOME = f"{CONSOLE}/activity"
 
 #: How long the look is kept, in seconds (a year).
 _THEME_SECONDS = 31_536_000

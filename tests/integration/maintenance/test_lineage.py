@@ -27,6 +27,7 @@ from memcore.errors import MemoryNotFoundError
 from memcore.ledger.runs import NewRun
 from memcore.maintenance.provenance import MemoryHistory, MemoryState, MemoryTrace, TextLocation, trace_memory
 from memcore.models.memory import MemoryMetadata
+from memcore.models.origin import Authority
 from memcore.records import MemoryRecord
 
 JOURNAL_DAYS = 7
@@ -168,7 +169,11 @@ async def test_a_summary_tells_what_it_stands_for_and_where_that_is_in_full(worl
     )
     assert first.text is None
     assert first.text_until is None
-    assert trace_of(await why(world, summary_id, with_text=True), uid(1)).text == "the text of memory 1"
+    with_texts = await why(world, summary_id, with_text=True)
+    assert trace_of(with_texts, uid(1)).text == "the text of memory 1"
+    # Of one in the archive, too, it is known; without its text nothing is said of it.
+    assert {each.authority for each in with_texts.memories} == {Authority.INFORM}
+    assert first.authority is None
     assert "the text of memory" not in repr(await why(world, summary_id, with_text=True))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -16,7 +16,19 @@ from memcore.models.approval import ApprovalState
 
 pytestmark = pytest.mark.slow(because="it starts a stack, a server and a browser")
 
-PAGES = ("fleet", "runs", "memories", "approvals", "skills", "distrusts", "queues", "cost", "embedder", "audit")
+PAGES = (
+    "activity",
+    "fleet",
+    "runs",
+    "memories",
+    "approvals",
+    "skills",
+    "distrusts",
+    "queues",
+    "cost",
+    "embedder",
+    "audit",
+)
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +192,32 @@ def test_two_hundred_agents_are_no_long_page(page: Page) -> None:
     expect(page.locator("tbody tr").first).to_contain_text("fleet-199")
 
 
+def test_charts_are_reached_by_the_keyboard_and_fit_a_phone(page: Page, world: ConsoleWorld) -> None:
+    page.set_viewport_size({"width": 375, "height": 740})
+    page.goto(f"/console/memories/timeline?agent={world.agent}&zoom=all")
+    link = page.locator(f'svg a[href="/console/runs/{world.run_id}"]').first
+    page.get_by_role("link", name="all", exact=True).focus()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if link.evaluate("each => each === document.activeElement"):
+            break
+    expect(link).to_be_focused()
+    expect(link.locator("circle")).to_have_css("stroke-width", "2.5px")
+    box = present(page.locator("svg.chart").bounding_box())
+    assert 0 <= box["x"] < box["x"] + box["width"] <= 375
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(world.agent)
+
+
+def test_the_colours_of_charts_follow_the_look(page: Page, world: ConsoleWorld) -> None:
+    found, looks = set[str](), list[Literal["light", "dark"]](["light", "dark"])
+    for look in looks:
+        page.emulate_media(color_scheme=look)
+        page.goto(f"/console/memories/growth?agent={world.agent}")
+        found.add(str(page.locator("svg .s0").first.evaluate("each => getComputedStyle(each).fill")))
+    assert len(found) == 2
+
+
 def _back(page: Page) -> str:
     return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
@@ -247,6 +285,8 @@ def test_axe_finds_nothing_serious(page: Page, world: ConsoleWorld, axe: str, lo
         f"runs/{world.held_run_id}",
         f"memories?agent={world.agent}&q=lift",
         f"memories/archive?agent={world.agent}",
+        f"memories/growth?agent={world.agent}",
+        f"memories/timeline?agent={world.agent}",
         f"approvals/{world.approval_id}",
         "distrusts?principal=nobody",
         f"distrusts/{world.distrust_id}",
@@ -271,6 +311,8 @@ def test_on_a_phone_no_page_scrolls_sideways_and_every_box_that_does_has_the_key
         f"runs/{world.run_id}",
         f"memories?agent={world.agent}&q=lift",
         f"memories/archive?agent={world.agent}",
+        f"memories/growth?agent={world.agent}",
+        f"memories/timeline?agent={world.agent}",
         f"approvals/{world.approval_id}",
         "distrusts?principal=nobody",
         f"distrusts/{world.distrust_id}",

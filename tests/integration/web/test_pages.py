@@ -20,7 +20,19 @@ from memcore.models.origin import Channel, Writer, writing_as
 from ops.web.pages import fenced
 
 #: Pages that a company without agents has, too.
-PAGES = ("fleet", "runs", "memories", "approvals", "skills", "distrusts", "queues", "cost", "embedder", "audit")
+PAGES = (
+    "activity",
+    "fleet",
+    "runs",
+    "memories",
+    "approvals",
+    "skills",
+    "distrusts",
+    "queues",
+    "cost",
+    "embedder",
+    "audit",
+)
 
 
 @asynccontextmanager
@@ -78,6 +90,29 @@ async def test_each_page_shows_what_there_is(world: ConsoleWorld) -> None:
             assert part in cost
         assert "wordllama" in await client.get("embedder")
         assert "person:ada" in await client.get("audit")
+
+
+async def test_pictures_lead_from_what_happened_to_the_run_and_from_a_summary_to_its_sources(
+    world: ConsoleWorld,
+) -> None:
+    async with visiting(world) as client:
+        recent = await client.get("activity")
+        assert world.held_run_id in recent
+        assert f">{world.agent}<" in recent
+        growth = await client.get(f"memories/growth?agent={world.agent}")
+        assert "merged, " in growth
+        timeline = await client.get(f"memories/timeline?agent={world.agent}")
+        assert f'href="/console/runs/{world.run_id}"' in timeline.partition("<svg")[2].partition("</svg>")[0]
+        run = await client.get(f"runs/{world.run_id}")
+        (summary_id, *_) = memory_ids(run.partition("<h3>Summary")[2])
+        one = await client.get(f"memories/one?agent={world.agent}&id={summary_id}")
+        picture = one.partition("<svg")[2].partition("</svg>")[0]
+        assert picture.count('class="node ') == 6
+        assert picture.count('class="edge"') == 5
+        assert picture.count('class="node unknown"') == 0
+        source_id = next(each for each in memory_ids(one) if each != summary_id)
+        other = await client.get(f"memories/one?agent={world.agent}&id={source_id}")
+        assert summary_id in other.partition("<svg")[2].partition("</svg>")[0]
 
 
 async def test_two_hundred_agents_are_searched_sorted_and_paged(world: ConsoleWorld) -> None:

@@ -165,6 +165,7 @@ ALLOWED = re.compile(
     r"|\| night \||store, night, llm"  # the worker group of that name, a frozen word of the command line
     r"|^ +chapters:"  # a frozen JSON key, documented
     r"|bench-nights"  # the target's name, by which people ask for it
+    r"|\blast night\b"  # the console's first page, in words of people
     r"|failed at night",  # a probe's text, from which checkpoints are compared
     re.IGNORECASE | re.MULTILINE,
 )

@@ -146,7 +146,15 @@ async def test_every_answer_has_the_headers_that_keep_other_sites_out(
     sqlite_ledger: LedgerUrls, tmp_path: Path
 ) -> None:
     async with served(sqlite_ledger, tmp_path) as opened, signed_in(opened.app, opened.key()) as client:
-        for path in ("fleet", "sign-in", "no-such-page", "runs/none", "audit?limit=0", "static/console.css"):
+        for path in (
+            "activity",
+            "fleet",
+            "sign-in",
+            "no-such-page",
+            "runs/none",
+            "audit?limit=0",
+            "static/console.css",
+        ):
             answer = await client.http.get(f"/console/{path}")
             assert {name: answer.headers[name] for name in HEADERS} == HEADERS
             assert answer.headers["cache-control"] == ("no-cache" if "static" in path else "no-store")
@@ -174,7 +182,7 @@ async def test_without_keys_only_this_machine_comes_in(sqlite_ledger: LedgerUrls
 async def test_a_key_in_a_header_opens_no_page(sqlite_ledger: LedgerUrls, tmp_path: Path) -> None:
     async with served(sqlite_ledger, tmp_path) as opened, opened.client(opened.key()) as client:
         assert (await client.get("/console/fleet")).status_code == 303
-        assert (await client.get("/console")).headers["location"] == "/console/fleet"
+        assert (await client.get("/console")).headers["location"] == "/console/activity"
         assert (await client.get("/consoles")).status_code == 404
 
 
@@ -206,7 +214,7 @@ def _routes(app: FastAPI) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("verb", sorted(Verb))
 async def test_a_key_sees_and_does_what_its_verb_allows(sqlite_ledger: LedgerUrls, tmp_path: Path, verb: Verb) -> None:
     async with served(sqlite_ledger, tmp_path) as opened, signed_in(opened.app, opened.key(verbs=(verb,))) as client:
-        read = {"fleet", "runs", "memories", "approvals", "skills", "cost"}
+        read = {"activity", "fleet", "runs", "memories", "approvals", "skills", "cost"}
         for path in sorted(read):
             await client.get(path, 200 if verb is Verb.READ else 403)
         for path in ("audit", "distrusts", "embedder"):
@@ -236,7 +244,8 @@ async def test_a_key_of_one_agent_finds_nothing_of_another(sqlite_ledger: Ledger
             assert "oncall" in page
             assert "quinces" not in page
             company_wide = ("approvals", "skills", "distrusts", "queues", "embedder", "audit")
-            others = [f"{path}?agent=secretary" for path in ("memories", "memories/archive", "runs", "cost")]
+            named = ("memories", "memories/archive", "memories/growth", "memories/timeline", "runs", "cost")
+            others = [f"{path}?agent=secretary" for path in named]
             for path in (*company_wide, *others):
                 assert "quinces" not in await client.get(path, 403)
             for path in ("fleet/pause", "fleet/run", "memories/forget", "memories/restore"):
@@ -278,5 +287,5 @@ async def test_every_action_asks_for_a_token_and_every_page_for_a_session(
     ],
 )
 def test_a_sign_in_leads_to_no_other_site(target: str) -> None:
-    assert inside(target) == "/console/fleet"
+    assert inside(target) == "/console/activity"
     assert inside("/console/runs?agent=a") == "/console/runs?agent=a"
