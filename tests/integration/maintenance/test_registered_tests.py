@@ -1,0 +1,228 @@
+"""Registered memory tests in the gate: a group whose summary would break one stays, and says for which."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from support.fault_injection import Crash, Faults, crash_points
+from support.maintenance_fixture import (
+    AGENT,
+    COMPANY,
+    FILLER,
+    MaintenanceFixture,
+    MakeMaintenanceFixture,
+    memory,
+    uid,
+)
+from support.vector_backend import VectorInMemory
+
+from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, GateConfig
+from memcore.config.retrieval import MemoryRetrievalConfig
+from memcore.jobs import Done
+from memcore.ledger.consolidation_groups import GroupState
+from memcore.ledger.organization.audit import done_by
+from memcore.ledger.runs import Run
+from memcore.maintenance.consolidation.factory import ConsolidationDeps
+from memcore.maintenance.consolidation.strategy import (
+    ChunkLimits,
+    CompositeConsolidationStrategy,
+    HighestRelevanceSelector,
+    SummaryDraft,
+)
+from memcore.maintenance.registered import following
+from memcore.maintenance.service import MaintenanceService
+from memcore.models.memory_test import MemoryTest
+from memcore.records import MemoryRecord
+
+#: The summaries say what was eaten and what was sung, and nothing of the bowl or the day.
+TEXTS = tuple(
+    f"On day {n} the tortoise ate {food}.{more} {FILLER}"
+    for n, (food, more) in enumerate(
+        [("lettuce", ""), ("carrots", " Amara carried the bowl."), ("clover", ""), ("radish", ""), ("spinach", "")], 1
+    )
+)
+OTHERS = tuple(
+    f"On day {n} the parrot sang {song}. {FILLER}"
+    for n, song in enumerate(("ballads", "hymns", "marches", "lullabies", "anthems"), 1)
+)
+BOWL = uid(2)
+
+#: However much is lost, the registered tests alone refuse.
+ANY_LOSS = GateConfig(max_loss=1.0)
+
+
+class Writes:
+    """Writes the first sentence of each memory, and what else it is given to say."""
+
+    def __init__(self, more: str = "") -> None:
+        self.more = more
+
+    async def write(self, sources: Sequence[MemoryRecord], *, kept: MemoryRecord | None = None) -> SummaryDraft:
+        del kept
+        firsts = [source.entry.content.partition(".")[0] for source in sources]
+        return SummaryDraft(content=". ".join(firsts) + "." + self.more)
+
+
+def bowl(**given: Any) -> MemoryTest:
+    asked = {"name": "bowl", "agent": AGENT, "question": "Who carried the bowl?", "finds": [{"text": "Amara carried"}]}
+    return MemoryTest.model_validate(asked | given)
+
+
+def register(world: MaintenanceFixture, *tests: MemoryTest, company: str = COMPANY) -> None:
+    world.ledger.memory_tests.register(company, tests, notes=[done_by("grace", "memory_tests.register", AGENT)])
+
+
+async def filled(make: MakeMaintenanceFixture, gate: GateConfig = ANY_LOSS) -> MaintenanceFixture:
+    policy = ConsolidationConfig(strategy=ConsolidationStrategyType.CONDENSE, max_removed_fraction=1.0, gate=gate)
+    world = make(policy)
+    world.backend = VectorInMemory(company=COMPANY, clock=world.clock)
+    groups = ((TEXTS, "tortoise"), (OTHERS, "parrot"))
+    await world.store(
+        memory(n + 10 * place, days_old=60 - n, content=text, namespace=name)
+        for place, (texts, name) in enumerate(groups)
+        for n, text in enumerate(texts, 1)
+    )
+    return world
+
+
+def service(world: MaintenanceFixture, op: Writes | None = None, faults: Faults | None = None) -> MaintenanceService:
+    def build(_deps: ConsolidationDeps) -> CompositeConsolidationStrategy:
+        limits = ChunkLimits()
+        return CompositeConsolidationStrategy(HighestRelevanceSelector(), op or Writes(), name="test", limits=limits)
+
+    backend, ledger = world.backend, world.ledger
+    given = (faults.backend(backend), faults.ledger(ledger)) if faults else (backend, ledger)
+    return world.service(*given, build_strategy=build, retrieval=MemoryRetrievalConfig(zoom=False))
+
+
+async def ran(world: MaintenanceFixture, op: Writes | None = None) -> Run:
+    run = world.plan_run()
+    assert isinstance(await service(world, op).run(run.run_id), Done)
+    return world.run(run.run_id)
+
+
+async def texts_of(world: MaintenanceFixture) -> list[str]:
+    return sorted(record.entry.content for record in (await world.live()).values())
+
+
+@pytest.fixture
+async def world(make_maintenance_fixture: MakeMaintenanceFixture) -> MaintenanceFixture:
+    return await filled(make_maintenance_fixture)
+
+
+async def test_a_group_that_would_break_a_test_stays_and_the_run_names_it(world: MaintenanceFixture) -> None:
+    go_back = world.keep()
+    without = await ran(world)
+    assert (without.counts["gate_refused"], without.counts["summaries"]) == (0, 2)
+    assert "gate_refused_for_tests" not in without.counts
+    assert not any("Amara" in text for text in await texts_of(world))
+    go_back()
+    register(world, bowl())
+    run = await ran(world)
+    assert (run.counts["gate_refused"], run.counts["gate_refused_for_tests"], run.counts["summaries"]) == (1, 1, 1)
+    assert (run.reason or "").endswith("memory tests that would have broken: 'bowl'")
+    assert set(TEXTS) <= {*await texts_of(world)}
+    (refused,) = world.ledger.consolidation_groups.of_run(COMPANY, run.run_id, state=GroupState.REFUSED)
+    assert refused.tests == ("bowl",)
+    plan = await service(world).plan(AGENT)
+    assert plan.gate is None, "what was refused is not planned again"
+    await world.check_balance()
+
+
+async def test_a_plan_names_the_tests_too(world: MaintenanceFixture) -> None:
+    register(world, bowl())
+    gate = (await service(world).plan(AGENT)).gate
+    assert gate is not None
+    assert (gate.refused, gate.tests) == (1, ("bowl",))
+
+
+@pytest.mark.parametrize(
+    ("given", "is_kept"),
+    [
+        ({"finds": [{"id": BOWL}]}, True),
+        ({"finds": [{"text": "of which nobody speaks"}]}, False),
+        ({"finds": [{"text": "Amara carried"}, {"text": "of which nobody speaks"}]}, False),
+        ({"finds": [{"text": "the tortoise ate carrots"}]}, False),
+        ({"finds": [], "shows_not": [{"text": "of which nobody speaks"}]}, False),
+        ({"agent": "bob"}, False),
+        ({"as_of": "2026-02-01T00:00:00Z"}, False),
+        ({"question": "ate carrots", "order": [{"text": "ate carrots"}, {"text": "ate clover"}], "finds": []}, True),
+    ],
+    ids=["by id", "broken before", "broken in one before", "the summary says it", "never shown", "another agent",
+         "of the past", "in order"],
+)  # fmt: skip
+async def test_what_a_test_holds_up(world: MaintenanceFixture, given: dict[str, Any], is_kept: bool) -> None:
+    register(world, bowl(**given))
+    assert (await ran(world)).counts["gate_refused"] == int(is_kept)
+
+
+async def test_a_test_of_what_must_not_be_shown_holds_up_the_summary_that_says_it(world: MaintenanceFixture) -> None:
+    go_back = world.keep()
+    secret = bowl(finds=[], question="What did the parrot sing?", shows_not=[{"text": "the vault code is 4711"}])
+    op = Writes(more=" the vault code is 4711.")
+    assert (await ran(world, op)).counts["gate_refused"] == 0
+    go_back()
+    register(world, secret)
+    assert (await ran(world, op)).counts["gate_refused_for_tests"] == 2
+    assert sorted((*TEXTS, *OTHERS)) == await texts_of(world)
+
+
+async def test_a_summary_that_takes_the_only_place_is_held_up(world: MaintenanceFixture) -> None:
+    await world.store([memory(30, days_old=1, content="The heron watches the pond.", namespace="heron")])
+    go_back, op = world.keep(), Writes(more=" the heron watches. the heron watches.")
+    register(world, bowl(question="the heron watches", limit=1, finds=[{"text": "the pond"}]))
+    assert (await ran(world, op)).counts["gate_refused_for_tests"] == 1
+    go_back()
+    register(world, bowl(question="the heron watches", limit=2, finds=[{"text": "the pond"}]))
+    assert (await ran(world, op)).counts["gate_refused"] == 0
+
+
+async def test_a_test_by_id_follows_the_text_through_merges(world: MaintenanceFixture) -> None:
+    register(world, bowl(name="by id", finds=[{"id": BOWL}]))
+    first = await ran(world, Writes(more=f" {TEXTS[1]}"))
+    assert first.counts["gate_refused"] == 0, "the summary says all of it"
+    assert BOWL not in await world.live()
+    (only,) = world.ledger.memory_tests.list(COMPANY, AGENT)
+    (followed,) = following(world.ledger, COMPANY, AGENT, [only.test])
+    assert followed.finds[0].text == TEXTS[1]
+    assert any(followed.finds[0].names(each.entry) for each in await world.summaries())
+
+
+async def test_what_was_refused_for_a_test_is_judged_again_without_it(world: MaintenanceFixture) -> None:
+    register(world, bowl())
+    await ran(world)
+    assert "gate_refused" not in (await ran(world)).counts, "nothing has changed"
+    note = done_by("grace", "memory_tests.remove", AGENT)
+    assert world.ledger.memory_tests.remove(COMPANY, AGENT, ["bowl"], note=note) == ("bowl",)
+    run = await ran(world)
+    assert (run.counts["gate_refused"], run.counts["summaries"]) == (0, 1)
+
+
+async def test_a_test_of_another_company_or_without_the_gate_holds_nothing_up(
+    make_maintenance_fixture: MakeMaintenanceFixture,
+) -> None:
+    world = await filled(make_maintenance_fixture)
+    register(world, bowl(), company="globex")
+    assert (await ran(world)).counts["gate_refused"] == 0
+    world = await filled(make_maintenance_fixture, GateConfig(enabled=False))
+    register(world, bowl())
+    assert "gate_refused" not in (await ran(world)).counts
+    assert not any("Amara" in text for text in await texts_of(world))
+
+
+async def test_a_crash_at_any_call_leaves_the_same_in_the_end(world: MaintenanceFixture) -> None:
+    register(world, bowl())
+    go_back, calm = world.keep(), Faults()
+    assert isinstance(await service(world, faults=calm).run(world.plan_run().run_id), Done)
+    expected = await texts_of(world)
+    assert calm.calls.count("memory_tests.list") == 1
+    for at in crash_points(calm.calls):
+        go_back()
+        run = world.plan_run()
+        with pytest.raises(Crash):
+            await service(world, faults=Faults(at)).run(run.run_id)
+        world.end_lease()
+        assert isinstance(await service(world).run(run.run_id), Done)
+        assert await texts_of(world) == expected, calm.calls[at]
+        assert world.run(run.run_id).counts["gate_refused_for_tests"] == 1, calm.calls[at]
+        await world.check_balance()
