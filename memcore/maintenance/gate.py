@@ -140,7 +140,7 @@ class Gate:
         if summary in shadow:
             # Stored by an earlier run, of the same sources, which the agent has stored once more.
             return None
-        await shadow.add(sources)
+        await tests.add(sources)
         source_ids = [source.entry.id for source in sources]
         if fallback_id is not None:
             shadow.hide([fallback_id])
@@ -154,10 +154,9 @@ class Gate:
         for probe in probes:
             terms[probe.question].add(probe.answer)
         await shadow.ask(terms)
-        tests.note_before(sources)
         made = await self._replace(shadow, sources, replace(summary, vectors=None))
         kept, has_failed = await self._found(probes, shadow, is_written=is_written)
-        broken = tests.broken_by(made)
+        broken = tests.broken_by(sources, made)
         # What is found with the replacement is not lost; of the rest, what was found without it.
         missed = [probe for probe in probes if probe not in kept]
         lost: list[Probe] = []
