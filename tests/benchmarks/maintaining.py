@@ -36,7 +36,6 @@ from memcore import ids  # noqa: E402
 from memcore.backends.factory import WorkerBackend  # noqa: E402
 from memcore.backends.mem0.backend import Mem0Backend  # noqa: E402
 from memcore.backends.mem0.config import Mem0Config  # noqa: E402
-from memcore.backends.protocol import pages  # noqa: E402
 from memcore.clock import utc_now  # noqa: E402
 from memcore.config.maintenance import (  # noqa: E402
     ConsolidationConfig,
@@ -55,7 +54,7 @@ from memcore.maintenance.rules import Timeouts  # noqa: E402
 from memcore.maintenance.service import MaintenanceService  # noqa: E402
 from memcore.models.memory import MemoryEntry, MemoryLevel  # noqa: E402
 from memcore.models.memory_test import MemoryTest, NamedMemory  # noqa: E402
-from memcore.records import Lineage, MemoryRecord, Page, Where  # noqa: E402
+from memcore.records import Lineage, MemoryRecord, Page  # noqa: E402
 
 #: Whose runs these are.
 _COMPANY = "bench-runs"
@@ -177,38 +176,26 @@ class MaintenanceRuns:
             self._register(f"tested-{turn}", size, mark=f"merging {turn}")
             for name, seen, policy in kinds if turn % 2 == 0 else reversed(kinds):
                 done = self._maintenance_run(f"{name}-{turn}", seen, policy=policy)
-                assert done.facts["consolidated"] > 0.85 * size  # the gate refuses some
+                print(name, {k: v for k, v in done.facts.items() if v})
+                assert done.facts["consolidated"] > (0.7 if seen is tested else 0.85) * size  # the gate refuses some
         return without, gated, tested
 
     def _register(self, agent_id: str, size: int, *, mark: str) -> None:
-        """Register memory tests, each of one memory, asked for in its words, of which its summary keeps what is found.
+        """Register memory tests, each of which several memories pass, in more than one group.
 
-        So no group stays for them, which would make the run shorter. What summaries keep another agent's run says.
+        So the gate searches for each again and again, and for few a group stays, which would make the run shorter.
         """
-        like = f"sample of {agent_id}"
-        self._fill(like, size, days_old=30, mark=mark)
-        self._maintenance_run(like, RunSamples(), policy=_GATED)
-        kept = _RUNNER.run(self._live(like))
-        every = [
-            (each.content.rpartition(" (")[0], each.content.rpartition(" (")[2])
-            for each in self._texts.requests(size, mark=mark)
-        ]
-        asked = [(text, ending) for text, ending in every if ending in kept][:_TESTS]
-        assert len(asked) == _TESTS, len(asked)
+        every = [each.content.split() for each in self._texts.requests(size, mark=mark)]
         tests = [
             MemoryTest(
                 name=f"test {number}",
                 agent=agent_id,
-                question=f"{' '.join(text.split()[:8])} {ending}",
-                finds=(NamedMemory(text=ending),),
+                question=f"{' '.join(words[:8])} {words[-1]}",
+                finds=(NamedMemory(text=" ".join(words[:3])),),
             )
-            for number, (text, ending) in enumerate(asked)
+            for number, words in enumerate(every[:: max(1, size // _TESTS)][:_TESTS])
         ]
         self._ledger.memory_tests.register(_COMPANY, tests, notes=[])
-
-    async def _live(self, agent_id: str) -> str:
-        found = [record async for page in pages(self._backend, Where(agent_id=agent_id)) for record in page]
-        return "\n".join(record.entry.content for record in found if record.lineage.summary_of)
 
     def repeating(self, size: int) -> RunSamples:
         """Maintain an agent of whose memories every tenth is a repetition of another one, by the default strategy."""

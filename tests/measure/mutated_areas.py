@@ -89,7 +89,10 @@ TESTS = {
         "tests/unit/evaluation", "tests/unit/backends/test_when.py", "tests/unit/retrieval/test_repetitions.py",
         "tests/integration/cli/test_eval.py",
     ),
-    "memory tests": ("tests/unit/memory_tests", "tests/integration/cli/test_memory_tests.py"),
+    "memory tests": (
+        "tests/unit/memory_tests", f"{MAINTENANCE}/test_registered_tests.py",
+        "tests/integration/erasure/test_person_memories.py", "tests/integration/cli/test_memory_tests.py",
+    ),
     "model servers": (
         "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",
     ),

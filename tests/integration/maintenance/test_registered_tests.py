@@ -22,13 +22,16 @@ from memcore.jobs import Done
 from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.organization.audit import done_by
 from memcore.ledger.runs import Run
+from memcore.maintenance import shadow
 from memcore.maintenance.consolidation.factory import ConsolidationDeps
+from memcore.maintenance.consolidation.proposals import shown_groups
 from memcore.maintenance.consolidation.strategy import (
     ChunkLimits,
     CompositeConsolidationStrategy,
     HighestRelevanceSelector,
     SummaryDraft,
 )
+from memcore.maintenance.provenance import trace_memory
 from memcore.maintenance.registered import following
 from memcore.maintenance.service import MaintenanceService
 from memcore.models.memory_test import MemoryTest
@@ -124,8 +127,11 @@ async def test_a_group_that_would_break_a_test_stays_and_the_run_names_it(world:
     assert set(TEXTS) <= {*await texts_of(world)}
     (refused,) = world.ledger.consolidation_groups.of_run(COMPANY, run.run_id, state=GroupState.REFUSED)
     assert refused.tests == ("bowl",)
-    plan = await service(world).plan(AGENT)
-    assert plan.gate is None, "what was refused is not planned again"
+    (group,) = [each for each in await shown_groups(world.ledger, world.backend, run) if each.tests]
+    assert (group.state, group.tests) == (GroupState.REFUSED, ("bowl",))
+    given: Any = {"backend": world.backend, "ledger": world.ledger, "company": COMPANY, "journal_days": 30}
+    assert (await trace_memory(BOWL, agent_id=AGENT, **given)).memory.kept_for == ("bowl",)
+    assert (await service(world).plan(AGENT)).gate is None, "what was refused is not planned again"
     await world.check_balance()
 
 
@@ -186,6 +192,14 @@ async def test_a_test_by_id_follows_the_text_through_merges(world: MaintenanceFi
     (followed,) = following(world.ledger, COMPANY, AGENT, [only.test])
     assert followed.finds[0].text == TEXTS[1]
     assert any(followed.finds[0].names(each.entry) for each in await world.summaries())
+
+
+async def test_a_memory_that_is_too_old_for_the_shadow_is_found_there_once_its_group_is_judged(
+    world: MaintenanceFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow, "MOST_MEMORIES", 1)
+    register(world, bowl())
+    assert (await ran(world)).counts["gate_refused_for_tests"] == 1
 
 
 async def test_what_was_refused_for_a_test_is_judged_again_without_it(world: MaintenanceFixture) -> None:
