@@ -1,15 +1,25 @@
-"""Registered memory tests as probes of the gate: whether a summary breaks one that its memories passed."""
+"""Registered memory tests: whether a summary breaks one that its memories passed, and what comes of all after a run."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import timedelta
+from time import monotonic
 from typing import Self
 
+from memcore.backends.protocol import MemoryBackend
+from memcore.company import CompanyContext
+from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.monitoring.memory_tests import RegisteredTest
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.maintenance.shadow import ShadowMemories
 from memcore.models.memory import MemoryEntry, MemoryQuery
-from memcore.models.memory_test import MemoryTest, NamedMemory, failures, folded
-from memcore.models.origin import Authority, authority
+from memcore.models.memory_test import MemoryTest, NamedMemory, Outcome, failures, folded
+from memcore.models.origin import Authority, Channel, authority
 from memcore.records import MemoryRecord
+
+#: Longest time that the tests after a run take; those that are left come first after the next one.
+_LONGEST = timedelta(minutes=1)
 
 
 def following(ledger: Ledger, company: str, agent_id: str, tests: Iterable[MemoryTest]) -> tuple[MemoryTest, ...]:
@@ -48,15 +58,20 @@ class _Probed:
     def show(self, shown: Sequence[MemoryEntry]) -> None:
         """Take what a search shows for it."""
         self.passes = not any(failures(self.test, shown))
-        met = frozenset(each.id for each in shown if self._wanted.are_among([each], folded(each.content)))
-        # Where something must not be shown, what is behind a memory that goes moves up.
-        self._leans_on = frozenset(each.id for each in shown) if self.test.shows_not else met
-        last = shown[-1].id if len(shown) == self.query.limit else None
-        self._tight = last if last in met else None
+        self._shown = {each.id: each for each in shown}
+        last = shown[-1] if len(shown) == self.query.limit else None
+        is_tight = last is not None and self._wanted.are_among([last], folded(last.content))
+        self._tight = last.id if last is not None and is_tight else None
 
-    def may_break(self, source_ids: Collection[str]) -> bool:
-        """Whether it passes by one of the memories that go."""
-        return self.passes and not self._leans_on.isdisjoint(source_ids)
+    def without(self, source_ids: Collection[str]) -> tuple[MemoryEntry, ...] | None:
+        """Return what it still shows where some of it goes; None where nothing of it goes."""
+        if self._shown.keys().isdisjoint(source_ids):
+            return None
+        return tuple(each for memory_id, each in self._shown.items() if memory_id not in source_ids)
+
+    def may_break(self, left: Sequence[MemoryEntry]) -> bool:
+        """Whether it passed, and what is left does not do: or something that must not be shown may move up."""
+        return self.passes and (bool(self.test.shows_not) or any(failures(self.test, left)))
 
     def wants(self, sources: Sequence[MemoryEntry], said: str) -> bool:
         """Whether it fails, and may pass by one of these memories, which no search has seen yet."""
@@ -104,6 +119,8 @@ class ProbingTests:
         self._probed = [_Probed(each) for each in tests]
         self._shadow = shadow
         self._snapshot = snapshot
+        #: By its place, what each test shows without the memories of a group, and what a search found instead.
+        self._left: dict[int, tuple[MemoryEntry, ...]] = {}
         self._looked: dict[int, tuple[MemoryEntry, ...]] = {}
         self._texts: Mapping[str, str] = {}
 
@@ -136,17 +153,20 @@ class ProbingTests:
         """
         said, entries = folded(summary.entry.content), [each.entry for each in sources]
         self._texts = {each.id: each.content for each in entries}
+        left = {place: each.without(self._texts) for place, each in enumerate(self._probed)}
+        self._left = {place: entries for place, entries in left.items() if entries is not None}
         self._looked = {
             place: self._searched(each)
             for place, each in enumerate(self._probed)
-            if each.may_break(self._texts) or each.minds(summary.entry, said, self._shadow)
+            if each.minds(summary.entry, said, self._shadow)
+            or (place in self._left and each.may_break(self._left[place]))
         }
         looked = ((self._probed[place].test, shown) for place, shown in self._looked.items())
         return tuple(sorted(test.name for test, shown in looked if any(failures(test.following(self._texts), shown))))
 
     def adopt(self) -> None:
         """Keep what the tests show with the summary: it stays."""
-        for place, shown in self._looked.items():
+        for place, shown in (self._left | self._looked).items():
             probed = self._probed[place]
             probed.follow(probed.test.following(self._texts))
             probed.show(shown)
@@ -155,3 +175,54 @@ class ProbingTests:
         authorities = self._snapshot.authorities
         found = self._shadow.best(probed.query)
         return tuple(each for each in found if authority(each.origin, authorities, each.raised).reaches(probed.least))
+
+
+@dataclass(frozen=True, eq=False)
+class RegisteredTests:
+    """Asks agents' registered tests what searches find now, and keeps what came of each.
+
+    Prompts (``tokens``) and facts are asked by ``memtend test run`` alone.
+    """
+
+    backend: MemoryBackend
+    ledger: Ledger
+    _: KW_ONLY
+    company: str
+    authorities: Mapping[Channel, Authority]
+
+    @classmethod
+    def of(cls, context: CompanyContext) -> Self:
+        """Build the service of a worker's company."""
+        authorities = context.policy.memory.origins.authority
+        return cls(context.backend, context.ledger, company=context.company, authorities=authorities)
+
+    async def run(self, tests: Sequence[RegisteredTest], *, run_id: str) -> int:
+        """Ask tests for a minute at most, and return how many were asked; a store that is away ends it."""
+        until, results = monotonic() + _LONGEST.total_seconds(), list[RegisteredTest]()
+        for each in tests:
+            if not each.test.of_search:
+                continue
+            results.append((await self._asked(each)).model_copy(update={"run_id": run_id}))
+            if results[-1].outcome is Outcome.ERROR or monotonic() > until:
+                break
+        self.ledger.memory_tests.keep(self.company, results)
+        return len(results)
+
+    async def _asked(self, registered: RegisteredTest) -> RegisteredTest:
+        agent_id = registered.agent_id
+        (test,) = following(self.ledger, self.company, agent_id, [registered.test])
+        query = MemoryQuery(text=test.question, **test.filters)
+        try:
+            found = await self.backend.retrieve(agent_id, query.under(self.authorities))
+        except MemoryError as error:
+            reason = f"{type(error).__name__}: {error}"
+            return registered.model_copy(update={"outcome": Outcome.ERROR, "reasons": (reason,)})
+        hidden = self.ledger.hidden.of(self.company)
+        shown = [each.with_authority(self.authorities) for each in found if not hidden.hides_memory(each)]
+        reasons = tuple(failures(test, shown))
+        result = {
+            "outcome": Outcome.FAILED if reasons else Outcome.PASSED,
+            "reasons": reasons,
+            "memory_ids": tuple(each.id for each in shown if any(named.names(each) for named in test.named)),
+        }
+        return registered.model_copy(update=result)

@@ -25,9 +25,9 @@ class RegisteredTestInfo(Frozen):
     """A registered test, and what came of it last.
 
     Attributes:
-        outcome: passed, failed or error; null while it has not run.
+        outcome: passed, failed or error; null while no run has moved memories since. Prompts and facts are not asked.
         reasons: what was expected and was there instead, a sentence each.
-        run_id: the run behind which it ran.
+        run_id: the run after which it was asked.
     """
 
     agent_id: str

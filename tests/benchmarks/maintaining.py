@@ -176,7 +176,6 @@ class MaintenanceRuns:
             self._register(f"tested-{turn}", size, mark=f"merging {turn}")
             for name, seen, policy in kinds if turn % 2 == 0 else reversed(kinds):
                 done = self._maintenance_run(f"{name}-{turn}", seen, policy=policy)
-                print(name, {k: v for k, v in done.facts.items() if v})
                 assert done.facts["consolidated"] > (0.7 if seen is tested else 0.85) * size  # the gate refuses some
         return without, gated, tested
 

@@ -9,7 +9,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation, done_by
 from memcore.models.approval import ApprovalState, Decision
 from memcore.models.distrust import DistrustRule
-from memcore.models.memory_test import MemoryTest, NamedMemory
+from memcore.models.memory_test import MemoryTest, NamedMemory, Outcome
 from memcore.models.origin import Authority, Raised
 from support.ledger_records import COMPANY, StoppedClock
 from support.proposals import proposal
@@ -75,6 +75,13 @@ WRITES: dict[str, Call] = {
     "distrusts.lift": lambda ledger, _, c: _known(lambda: ledger.distrusts.lift(c, _distrust(ledger), _WORD)),
     "raised.add": lambda ledger, _, c: _raised(ledger, c),
     "memory_tests.register": lambda ledger, _, c: ledger.memory_tests.register(c, [_test(c)], notes=[_NOTE]),
+    "memory_tests.keep": lambda ledger, _, c: ledger.memory_tests.keep(
+        c,
+        [
+            each.model_copy(update={"outcome": Outcome.FAILED, "run_id": c})
+            for each in ledger.memory_tests.list(COMPANY)
+        ],
+    ),
     "memory_tests.remove": lambda ledger, _, c: ledger.memory_tests.remove(c, "ada", None, note=_NOTE),
     "raised.remove": lambda ledger, _, c: ledger.raised.remove(c, _APPROVAL),
     "api_keys.create": lambda ledger, _, c: ledger.api_keys.create(c, name=new_id(), verbs=["read"]),
@@ -85,6 +92,9 @@ WRITES: dict[str, Call] = {
 }
 
 VIEWS: dict[str, Call] = {
+    "memory_tests.due": lambda ledger, clock, c: ledger.memory_tests.due(
+        c, "ada", before=clock() + timedelta(days=400)
+    ),
     "memory_tests.list": lambda ledger, _, c: ledger.memory_tests.list(c),
     "api_keys.list": lambda ledger, _, c: ledger.api_keys.list(c),
     "distrusts.list": lambda ledger, _, c: ledger.distrusts.list(c),

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from pydantic import Field
-from sqlalchemy import Column, String, Table, delete, select
+from sqlalchemy import Column, String, Table, delete, select, update
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.database import (
@@ -46,6 +47,10 @@ memory_tests = Table(
 MOST_OF_AGENT, MOST_OF_COMPANY = 1_000, 10_000
 
 
+#: What says which test it is, as it was registered.
+_NAMED = {"agent_id", "name", "registered_at"}
+
+
 class RegisteredTest(Frozen):
     """A test that a person has registered, and what came of it last.
 
@@ -53,7 +58,7 @@ class RegisteredTest(Frozen):
         outcome: None while it has not run.
         reasons: what was expected and was there instead, a sentence each.
         memory_ids: what met an expectation.
-        run_id: the run behind which it ran; None where nothing but its registration came before.
+        run_id: the run behind which it was asked.
     """
 
     agent_id: str
@@ -105,6 +110,23 @@ class MemoryTests(Records[RegisteredTest]):
         table, named = memory_tests.c, {} if agent_id is None else {"agent_id": agent_id}
         query = select(memory_tests).where(equals(memory_tests, company=company, **named))
         return self._all(query.order_by(table.agent_id, table.name))
+
+    def due(self, company: str, agent_id: str, *, before: datetime) -> tuple[RegisteredTest, ...]:
+        """Return the agent's tests that were not asked since then, those that waited longest first."""
+        table = memory_tests.c
+        mine = equals(memory_tests, company=company, agent_id=agent_id)
+        waits = table.asked_at.is_(None) | (table.asked_at < before)
+        order = (table.asked_at.is_not(None), table.asked_at, table.name)
+        return self._all(select(memory_tests).where(mine, waits).order_by(*order))
+
+    def keep(self, company: str, results: Sequence[RegisteredTest]) -> None:
+        """Keep what came of tests; of one that was replaced or removed meanwhile nothing is kept."""
+        with self._database.write() as connection:
+            for each in results:
+                its = equals(memory_tests, company=company, **each.model_dump(include=_NAMED))
+                values: Row = {"outcome": each.outcome, "run_id": each.run_id, "asked_at": self._clock()}
+                values |= {"reasons": [*each.reasons], "memory_ids": [*each.memory_ids]}
+                connection.execute(update(memory_tests).where(its).values(values))
 
     def remove(self, company: str, agent_id: str, names: Collection[str] | None, *, note: AuditNote) -> tuple[str, ...]:
         """Remove tests of an agent by name, or all of them, and return the names of those that were there."""

@@ -1,10 +1,12 @@
-"""Registered memory tests in the gate: a group whose summary would break one stays, and says for which."""
+"""Registered memory tests: a group whose summary would break one stays, and all are asked after a run."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from support.fault_injection import Crash, Faults, crash_points
+from support.job_contexts import ScriptedContext
 from support.maintenance_fixture import (
     AGENT,
     COMPANY,
@@ -18,7 +20,8 @@ from support.vector_backend import VectorInMemory
 
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, GateConfig
 from memcore.config.retrieval import MemoryRetrievalConfig
-from memcore.jobs import Done
+from memcore.errors import MemoryConnectionError
+from memcore.jobs import Done, MaintenancePayload, Skipped
 from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.organization.audit import done_by
 from memcore.ledger.runs import Run
@@ -32,10 +35,13 @@ from memcore.maintenance.consolidation.strategy import (
     SummaryDraft,
 )
 from memcore.maintenance.provenance import trace_memory
-from memcore.maintenance.registered import following
+from memcore.maintenance.registered import RegisteredTests, following
 from memcore.maintenance.service import MaintenanceService
-from memcore.models.memory_test import MemoryTest
+from memcore.models.memory_test import MemoryTest, Outcome
+from memcore.models.origin import AUTHORITIES
 from memcore.records import MemoryRecord
+from tasks.maintain import maintain
+from workers.celery_task import perform
 
 #: The summaries say what was eaten and what was sung, and nothing of the bowl or the day.
 TEXTS = tuple(
@@ -240,3 +246,90 @@ async def test_a_crash_at_any_call_leaves_the_same_in_the_end(world: Maintenance
         assert await texts_of(world) == expected, calm.calls[at]
         assert world.run(run.run_id).counts["gate_refused_for_tests"] == 1, calm.calls[at]
         await world.check_balance()
+
+
+#: The words of a memory, as this backend looks for them.
+WORDS = "Amara carried the bowl."
+
+
+def deliver(world: MaintenanceFixture, run: Run) -> None:
+    """Deliver the message of a run that is done once more, as after a kill of its worker."""
+    context = ScriptedContext(
+        ledger=world.ledger, clock=world.clock, maintenance_run=lambda _run_id: Skipped(reason="it is done")
+    )
+    asked = RegisteredTests(world.backend, world.ledger, company=COMPANY, authorities=AUTHORITIES)
+    context.services[RegisteredTests] = asked
+    sent = run.model_dump(include={"company", "agent_id", "run_id", "planned_at", "kind", "undo_of"})
+    assert isinstance(perform(maintain, MaintenancePayload(**sent).model_dump_json(), context), Done)
+
+
+def results(world: MaintenanceFixture) -> dict[str, tuple[Outcome | None, str | None]]:
+    found = world.ledger.memory_tests.list(COMPANY, AGENT)
+    return {each.name: (each.outcome, each.run_id) for each in found}
+
+
+async def test_tests_are_asked_once_after_a_run_also_where_its_worker_died(world: MaintenanceFixture) -> None:
+    register(
+        world,
+        bowl(question=WORDS),
+        bowl(question=WORDS, name="nobody", finds=[{"text": "of which nobody speaks"}]),
+        bowl(question=WORDS, name="id", finds=[{"id": BOWL}]),
+    )
+    run = await ran(world)
+    assert set(results(world).values()) == {(None, None)}, "the worker died before it asked"
+    deliver(world, run)
+    passed, failed = (Outcome.PASSED, run.run_id), (Outcome.FAILED, run.run_id)
+    assert results(world) == {"bowl": passed, "id": passed, "nobody": failed}
+    (kept,) = [each for each in world.ledger.memory_tests.list(COMPANY, AGENT) if each.name == "nobody"]
+    assert (kept.memory_ids, kept.reasons[0].startswith("finds: text of which nobody speaks is not shown")) == (
+        (),
+        True,
+    )
+    assert world.ledger.memory_tests.list(COMPANY, AGENT)[0].memory_ids == (BOWL,)
+    before = world.ledger.memory_tests.list(COMPANY, AGENT)
+    deliver(world, run)
+    assert world.ledger.memory_tests.list(COMPANY, AGENT) == before, "not asked again"
+
+
+async def test_a_test_by_id_passes_after_its_memory_was_merged_whole_and_after_the_undo(
+    world: MaintenanceFixture,
+) -> None:
+    register(world, bowl(question=WORDS, name="id", finds=[{"id": BOWL}]))
+    run = await ran(world, Writes(more=f" {TEXTS[1]}"))
+    deliver(world, run)
+    assert results(world) == {"id": (Outcome.PASSED, run.run_id)}
+    undone = await world.undo(run.run_id)
+    deliver(world, undone)
+    assert results(world) == {"id": (Outcome.PASSED, undone.run_id)}
+
+
+async def test_a_run_that_moved_nothing_asks_nothing_and_a_store_that_is_away_is_an_error(
+    world: MaintenanceFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ran(world)
+    register(world, bowl(question=WORDS), bowl(question=WORDS, name="next"))
+    deliver(world, await ran(world))
+    assert set(results(world).values()) == {(None, None)}
+    world.clock.turn(timedelta(days=1))
+    await world.store(
+        [memory(70 + n, days_old=29 - n, content=f"{text} {n}", namespace="more") for n, text in enumerate(OTHERS)]
+    )
+    run = await ran(world)
+
+    async def away(*_given: object) -> None:
+        raise MemoryConnectionError("the store is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.backend, "retrieve", away)
+        deliver(world, run)
+    assert results(world) == {"bowl": (Outcome.ERROR, run.run_id), "next": (None, None)}, "the others wait"
+    deliver(world, run)
+    assert results(world)["next"] != (None, None)
+
+
+async def test_a_test_that_was_replaced_meanwhile_keeps_no_result_of_the_one_before(world: MaintenanceFixture) -> None:
+    register(world, bowl())
+    (before,) = world.ledger.memory_tests.list(COMPANY, AGENT)
+    register(world, bowl(question="Who had the bowl?"))
+    world.ledger.memory_tests.keep(COMPANY, [before.model_copy(update={"outcome": Outcome.PASSED})])
+    assert results(world) == {"bowl": (None, None)}
