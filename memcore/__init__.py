@@ -163,12 +163,8 @@ if TYPE_CHECKING:
     from .memory.fields import SearchFields as SearchFields
     from .memory.fields import StoreFields as StoreFields
     from .memory.memory import Memory as Memory
-    from .memory_tests.files import MemoryTest as MemoryTest
-    from .memory_tests.files import NamedMemory as NamedMemory
-    from .memory_tests.files import PersonFact as PersonFact
     from .memory_tests.files import read_memory_tests as read_memory_tests
     from .memory_tests.report import MemoryTestReport as MemoryTestReport
-    from .memory_tests.report import MemoryTestResult as MemoryTestResult
     from .memory_tests.running import run_memory_tests as run_memory_tests
     from .models.approval import Approval as Approval
     from .models.approval import ApprovalRisk as ApprovalRisk
@@ -210,6 +206,10 @@ if TYPE_CHECKING:
     from .models.memory import MemoryMetadata as MemoryMetadata
     from .models.memory import MemoryQuery as MemoryQuery
     from .models.memory import MemoryStoreRequest as MemoryStoreRequest
+    from .models.memory_test import MemoryTest as MemoryTest
+    from .models.memory_test import MemoryTestResult as MemoryTestResult
+    from .models.memory_test import NamedMemory as NamedMemory
+    from .models.memory_test import PersonFact as PersonFact
     from .models.organization import AutonomyLevel as AutonomyLevel
     from .models.organization import OperationLogEntry as OperationLogEntry
     from .models.organization import OperationLogSnapshot as OperationLogSnapshot

@@ -1,6 +1,7 @@
 """Maintenance job, an agent's run, undo, scope end or restore, and synthesis job, a run's question to a model."""
 
 import logging
+from contextlib import suppress
 from datetime import timedelta
 
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
@@ -9,12 +10,16 @@ from memcore.ledger.attempt import PAUSE_DELAY
 from memcore.ledger.runs import SCOPED_KINDS, NewRun, Run
 from memcore.ledger.work_items import OPEN_STATES, WorkState
 from memcore.maintenance.consolidation.answers import SynthesisService
+from memcore.maintenance.registered import RegisteredTests
 from memcore.maintenance.service import MaintenanceService
 from memcore.procedural.propagation import Propagation
 from memcore.telemetry.events import Event
 from memcore.wiki import WikiExporter
 from tasks.context import JobContext
 from tasks.job import LONG_LIMITS, job
+
+#: Counts of a run that say that memories went or came.
+_MOVES = ("ended", "retention", "expired", "pruned", "consolidated", "enforced", "restored", "removed")
 
 _log = logging.getLogger("memtend.jobs")
 
@@ -73,6 +78,19 @@ def propagate_lessons(agent_id: str, job_context: JobContext) -> None:
         _log.warning(Event.NIGHT_LESSONS_WAIT, extra={"agent_id": agent_id, "error": type(error).__name__})
 
 
+def ask_tests(run: Run, job_context: JobContext) -> None:
+    """Ask the agent's registered tests after a run that moved memories: each once, also where its message comes again.
+
+    So a worker that dies in between leaves them to that message's next worker, and what fails to the agent's next run.
+    """
+    if run.finished_at is None or not any(run.counts.get(name) for name in _MOVES):
+        return
+    with suppress(MemoryError):
+        tests = job_context.ledger.memory_tests.due(run.company, run.agent_id, before=run.finished_at)
+        if tests:
+            job_context.run(job_context.service(RegisteredTests).run(tests, run_id=run.run_id))
+
+
 def export_wiki(agent_id: str, job_context: JobContext) -> None:
     """Export the wiki of an agent whose run or compression has just ended, if the policy says so."""
     wiki = job_context.policy.memory.consolidation.wiki_export
@@ -101,6 +119,8 @@ def maintain(payload: MaintenancePayload, service: MaintenanceService, job_conte
         _dispatch_questions(run, job_context)
     if isinstance(outcome, Done) and payload.kind == "maintenance":
         post_maintenance(payload.agent_id, job_context)
+    if run is not None and run.state is WorkState.DONE:
+        ask_tests(run, job_context)
     return _as_row_says(outcome, run)
 
 

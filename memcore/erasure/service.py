@@ -31,6 +31,7 @@ from memcore.jobs import Done, Outcome
 from memcore.ledger.attempt import LEASE_RENEWAL, Attempt, RetryPolicy
 from memcore.ledger.erasure.decisions import ErasureScope
 from memcore.ledger.erasure.erasures import Erasure
+from memcore.ledger.erasure.hidden import showing_all
 from memcore.ledger.erasure.shared_rows import HistoryRows, rewrite_file
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.organization.audit import Confirmation
@@ -267,6 +268,7 @@ class ErasureService:
                 partial(_sized, "approvals", proposed),
                 _in_thread(lambda: proposals.erase(self.company, proposed())),
             )
+            yield self._tests(scope, found)
             yield from self._of_person(scope, found) if found.memory_ids else ()
         letters = self.ledger.erasable.letters
         yield _Place(
@@ -275,6 +277,24 @@ class ErasureService:
         )
         rows = self.ledger.erasable
         yield _Place(_in_thread(partial(rows.count, scope)), _in_thread(partial(rows.delete, scope)))
+
+    def _tests(self, scope: ErasureScope, found: _Found) -> _Place:
+        tests, ids = self.ledger.erasable.tests, found.memory_ids
+
+        async def named() -> list[str]:
+            with showing_all():
+                stored = await self.backend.get_many(scope.agent_id, sorted(ids)) if ids else ()
+            held = await asyncio.to_thread(lambda: [*self.ledger.lineage.held(scope.company, scope.agent_id)])
+            memories = [each.entry for each in (*stored, *held) if each.entry.id in ids]
+            return await asyncio.to_thread(tests.find, scope, memories)
+
+        async def count() -> Mapping[str, int]:
+            return {"memory_tests": len(await named())}
+
+        async def erase() -> None:
+            await asyncio.to_thread(tests.erase, scope, await named())
+
+        return _Place(count, erase)
 
     def _of_person(self, scope: ErasureScope, found: _Found) -> Iterator[_Place]:
         """Yield what holds the person's memories, but for rows that say so themselves."""

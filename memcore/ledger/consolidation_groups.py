@@ -10,6 +10,7 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from memcore import ids
 from memcore.ledger.database import Records, Row, equals, rows_with
+from memcore.ledger.monitoring.memory_tests import memory_tests
 from memcore.ledger.rows import RecordRow, decode, encode
 from memcore.ledger.tables import consolidation_groups
 from memcore.models.archival import ArchivalMode
@@ -53,6 +54,7 @@ class ConsolidationGroup(Frozen):
         probes: questions that the gate asked.
         found_before: probes that the memories answered.
         found_after: probes that the summary would answer.
+        tests: names of the memory tests that the summary would break; None where it breaks none.
         reason: why an adopted group was left as it was.
     """
 
@@ -72,6 +74,7 @@ class ConsolidationGroup(Frozen):
     probes: int | None = None
     found_before: int | None = None
     found_after: int | None = None
+    tests: tuple[str, ...] | None = None
     decided_at: BoundedTime | None = None
     decided_by: str | None = None
     reason: str | None = None
@@ -152,21 +155,52 @@ class ConsolidationGroups(Records[ConsolidationGroup]):
         judged = [group for group in self.of_run(company, run_id) if group.probes is not None]
         if not judged:
             return {}
+        for_tests = sum(bool(group.tests) for group in judged)
         return {
             "gate_refused": sum(group.state is GroupState.REFUSED for group in judged),
             "gate_probes": sum(group.probes or 0 for group in judged),
             "gate_found_before": sum(group.found_before or 0 for group in judged),
             "gate_found_after": sum(group.found_after or 0 for group in judged),
-        }
+        } | ({"gate_refused_for_tests": for_tests} if for_tests else {})
+
+    def protected_by_tests(self, company: str, run_id: str) -> tuple[str, ...]:
+        """Return the names of the memory tests for which the gate refused groups of a run, in order."""
+        return tuple(sorted({name for group in self.of_run(company, run_id) for name in group.tests or ()}))
+
+    def kept_for_tests(self, company: str, agent_id: str) -> dict[str, tuple[str, ...]]:
+        """Return the memories that the gate left as they are for memory tests, each with the names of these."""
+        table = consolidation_groups
+        mine = equals(table, company=company, agent_id=agent_id, state=GroupState.REFUSED.value)
+        query = select(table.c.source_ids, table.c.tests).where(mine, table.c.tests.is_not(None))
+        found: dict[str, set[str]] = {}
+        for row in self._database.rows(query):
+            for memory_id in row["source_ids"]:
+                found.setdefault(memory_id, set()).update(row["tests"])
+        return {memory_id: tuple(sorted(names)) for memory_id, names in found.items()}
 
     def judged(
         self, company: str, agent_id: str, group_keys: Collection[str], *, states: Iterable[GroupState]
     ) -> frozenset[str]:
-        """Return those of the keys that an earlier run left in one of these states: refused, or dismissed."""
-        table = consolidation_groups
-        query = select(table.c.group_key).where(equals(table, company=company, agent_id=agent_id))
-        query = query.where(table.c.state.in_([each.value for each in states]))
-        return frozenset(row["group_key"] for row in self._database.rows_with(query, table.c.group_key, group_keys))
+        """Return those of the keys that an earlier run left in one of these states: refused, or dismissed.
+
+        What was refused for memory tests counts as long as one of them is registered as it was.
+        """
+        table = consolidation_groups.c
+        query = select(table.group_key, table.tests, table.created_at)
+        query = query.where(equals(consolidation_groups, company=company, agent_id=agent_id))
+        query = query.where(table.state.in_([each.value for each in states]))
+        found = self._database.rows_with(query, table.group_key, group_keys)
+        named = {name for row in found for name in row["tests"] or ()}
+        since = select(memory_tests.c.name, memory_tests.c.registered_at)
+        since = since.where(equals(memory_tests, company=company, agent_id=agent_id))
+        tests = {
+            row["name"]: row["registered_at"] for row in self._database.rows_with(since, memory_tests.c.name, named)
+        }
+        return frozenset(
+            row["group_key"]
+            for row in found
+            if not row["tests"] or any(tests[name] <= row["created_at"] for name in row["tests"] if name in tests)
+        )
 
     def decide(
         self, company: str, run_id: str, places: Collection[int], state: GroupState, *, reason: str | None = None

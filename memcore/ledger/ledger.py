@@ -38,6 +38,7 @@ from memcore.ledger.llm_usage import ModelSpending, ModelUsage
 from memcore.ledger.monitoring.activity import ActivityReader
 from memcore.ledger.monitoring.figures import Figures
 from memcore.ledger.monitoring.measures import Measures
+from memcore.ledger.monitoring.memory_tests import MemoryTests
 from memcore.ledger.monitoring.model_servers import ModelServers
 from memcore.ledger.organization.approvals import Approvals
 from memcore.ledger.organization.audit import Audit
@@ -64,7 +65,7 @@ class Ledger:
         self.companies = Companies(ledger, clock=clock)
         self.ticks = Ticks(ledger, clock=clock)
         self.measures = Measures(ledger, clock=clock)
-        self.figures = Figures(ledger, clock=clock)
+        self.figures, self.memory_tests = Figures(ledger, clock=clock), MemoryTests(ledger, clock=clock)
         self.dead_letters = DeadLetters(ledger, clock=clock)
         self.shared_log = SharedLog(ledger, clock=clock)
         self.syntheses = Syntheses(ledger, clock=clock)

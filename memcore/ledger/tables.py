@@ -72,8 +72,7 @@ agents = _table(
 #: Agents that a tick may take because they have an interval of their own.
 OWN_INTERVAL = agents.c.interval.is_not(None) & agents.c.paused.is_(False)
 
-#: Agents that a tick may take because they follow the company's interval; apart, so that a company set to "never"
-#: costs a tick nothing however many follow it.
+#: Agents that a tick may take because they follow the company's interval; apart, so that "never" costs a tick nothing.
 COMPANY_INTERVAL = agents.c.interval.is_(None) & agents.c.paused.is_(False)
 
 _partial_index("agents_due_own", agents.c.company, agents.c.next_due_at, where=OWN_INTERVAL)
@@ -200,6 +199,7 @@ consolidation_groups = _table(
     # The proposed summary, without vectors; only as long as somebody may adopt it.
     Column("body", LargeBinary),
     *_optional(Integer, "probes", "found_before", "found_after"),
+    Column("tests", _JSON),
     Column("created_at", UtcDateTime, nullable=False),
     Column("decided_at", UtcDateTime),
     Index("consolidation_groups_same", "company", "agent_id", "group_key"),

@@ -3,7 +3,8 @@
 Probes are questions on the words that tell an original from the agent's other memories: names, numbers, dates, rare
 words; and, where the policy says so, those that were asked before and those that a model asks for. Each is asked of a
 shadow of the agent's memories, with and without the replacement, through the product's own ranking and packing; and
-where a model wrote the replacement, with the archive closed and through search too.
+where a model wrote the replacement, with the archive closed and through search too. The agent's registered memory tests
+are asked as well: a replacement that breaks one is refused, however little else it loses.
 """
 
 from collections import defaultdict
@@ -32,6 +33,7 @@ from memcore.maintenance.probes import (
     probes_of,
     recorded_probe,
 )
+from memcore.maintenance.registered import ProbingTests
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.maintenance.shadow import ShadowMemories
 from memcore.models.answers import Shown
@@ -68,10 +70,11 @@ class GateFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the gate says about a group; the summary has its vectors."""
+    """What the gate says about a group; the summary has its vectors, and the tests are the names of those it breaks."""
 
     summary: MemoryRecord
     figures: GateFigures
+    tests: tuple[str, ...] = ()
     is_refused: bool
 
 
@@ -115,7 +118,7 @@ class Gate:
         self._retrieval = retrieval.model_copy(update=changed)
         self._backend = vector_backend_of(snapshot.backend) if config.enabled else None
         self._recorded: dict[str, list[tuple[int, int, str]]] = {}
-        self._shadow: ShadowMemories | None = None
+        self._asked: tuple[ShadowMemories, ProbingTests] | None = None
         self._judged = 0
 
     async def judge(
@@ -129,14 +132,15 @@ class Gate:
         if self._backend is None or summary.is_lossless:
             return None
         agent_id = self._snapshot.agent_id
-        if self._shadow is None:
+        if self._asked is None:
             self._recorded = self._read_recorded()
-            self._shadow = await ShadowMemories.of(self._backend, agent_id)
-        shadow, is_written = self._shadow, not _MODELS.isdisjoint(summary.entry.metadata.tags)
+            made_of = await ShadowMemories.of(self._backend, agent_id)
+            self._asked = made_of, await ProbingTests.of(self._snapshot, made_of)
+        (shadow, tests), is_written = self._asked, not _MODELS.isdisjoint(summary.entry.metadata.tags)
         if summary in shadow:
             # Stored by an earlier run, of the same sources, which the agent has stored once more.
             return None
-        await shadow.add(sources)
+        await tests.add(sources)
         source_ids = [source.entry.id for source in sources]
         if fallback_id is not None:
             shadow.hide([fallback_id])
@@ -152,22 +156,25 @@ class Gate:
         await shadow.ask(terms)
         made = await self._replace(shadow, sources, replace(summary, vectors=None))
         kept, has_failed = await self._found(probes, shadow, is_written=is_written)
+        broken = tests.broken_by(sources, made)
         # What is found with the replacement is not lost; of the rest, what was found without it.
         missed = [probe for probe in probes if probe not in kept]
         lost: list[Probe] = []
-        if missed or has_failed:
+        if missed or has_failed or broken:
             shadow.drop_last()
             shadow.restore(source_ids)
             lost, failed_before = await self._found(missed, shadow, is_written=is_written)
             has_failed |= failed_before
         figures = GateFigures(probes=len(probes), found_before=len(kept) + len(lost), found_after=len(kept))
-        is_refused = has_failed or figures.loss > self._config.max_loss
+        is_refused = has_failed or bool(broken) or figures.loss > self._config.max_loss
         if is_refused and fallback_id is not None:
             shadow.restore([fallback_id])
             shadow.hide(source_ids)
-        elif missed and not is_refused:
-            await self._replace(shadow, sources, made)
-        return Verdict(summary=made, figures=figures, is_refused=is_refused)
+        elif not is_refused:
+            tests.adopt()
+            if missed:
+                await self._replace(shadow, sources, made)
+        return Verdict(summary=made, figures=figures, tests=broken, is_refused=is_refused)
 
     async def _is_searched(self, probe: Probe, shadow: ShadowMemories) -> bool:
         """Whether one of the memories that a search shows answers."""

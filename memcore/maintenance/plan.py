@@ -72,6 +72,7 @@ class PlannedGate(Frozen):
         judged: the groups that it judged; those that a model would have to be asked about are not among them.
         refused: the groups that it would refuse, whose memories would stay; they are not taken off the other figures.
         probes, found_before, found_after: of all judged groups.
+        tests: names of the memory tests that they would break.
         greatest_loss: the loss of the group that would lose most.
     """
 
@@ -80,6 +81,7 @@ class PlannedGate(Frozen):
     probes: int
     found_before: int
     found_after: int
+    tests: tuple[str, ...] = ()
     greatest_loss: float
 
 
@@ -421,6 +423,7 @@ def _judged(verdicts: Sequence[Verdict]) -> PlannedGate | None:
         probes=sum(each.probes for each in figures),
         found_before=sum(each.found_before for each in figures),
         found_after=sum(each.found_after for each in figures),
+        tests=tuple(sorted({name for verdict in verdicts for name in verdict.tests})),
         greatest_loss=max(each.loss for each in figures),
     )
 

@@ -74,6 +74,7 @@ class MemoryTrace(Frozen):
         raised: of a memory in the store, by which approval it has more authority than its channels give it.
         made_of: ids of the memories that it replaced, oldest first; for what an agent stored, none.
         made_into: ids of the summaries and the version that replaced it, the first one first; also undone ones.
+        kept_for: names of the memory tests for which the gate left it as it is.
     """
 
     memory_id: str
@@ -89,6 +90,7 @@ class MemoryTrace(Frozen):
     raised: Raised | None = None
     made_of: tuple[str, ...] = ()
     made_into: tuple[str, ...] = ()
+    kept_for: tuple[str, ...] = ()
     chapters: tuple[HistoryEvent, ...] = ()
 
 
@@ -212,6 +214,7 @@ class _Lineage:
         self._moves: dict[str, tuple[Move, ...]] = {}
         self._exchanges: dict[str, Exchange] = {}
         self._runs: dict[str, Run | None] = {}
+        self._tested: Mapping[str, tuple[str, ...]] | None = None
 
     async def walk(self, memory_id: str, onward: Callable[[str], tuple[str, ...]]) -> list[str]:
         """Return the memory and all that can be reached from it, level by level, each once."""
@@ -262,6 +265,7 @@ class _Lineage:
             raised=live.entry.raised if live is not None else None,
             made_of=self.made_of(memory_id),
             made_into=self.made_into(memory_id),
+            kept_for=self._kept_for(memory_id) if live is not None else (),
             chapters=tuple(self._history_event(move) for move in self._moves_of(memory_id)),
         )
 
@@ -269,6 +273,11 @@ class _Lineage:
         """Return the use of models in the runs that made a summary."""
         made_in = dict.fromkeys(move.run_id for move in self._moves_of(memory_id) if move.kind == "created")
         return tuple(use for run_id in made_in for use in self._ledger.lineage.models(self._company, run_id))
+
+    def _kept_for(self, memory_id: str) -> tuple[str, ...]:
+        if self._tested is None:
+            self._tested = self._ledger.consolidation_groups.kept_for_tests(self._company, self._agent_id)
+        return self._tested.get(memory_id, ())
 
     async def _meet(self, ids: Collection[str]) -> None:
         new = [each for each in ids if each not in self._met]

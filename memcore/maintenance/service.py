@@ -55,6 +55,7 @@ from memcore.maintenance.retention import apply_end, apply_pruning, apply_remova
 from memcore.maintenance.rules import AgentSnapshot, EffectivePolicy, Timeouts
 from memcore.maintenance.undo import apply_undo, run_counts
 from memcore.models.memory import MemoryLevel
+from memcore.models.memory_test import listed_names
 from memcore.models.origin import AUTHORITIES, Authority, Channel
 from memcore.telemetry import tracing
 from memcore.telemetry.events import Event
@@ -452,6 +453,9 @@ class MaintenanceService:
         found = self._counts(run)
         stayed, every = found.get("gate_refused"), found.get("gate_refused", 0) + found.get("summaries", 0)
         reason = f"the gate refused {stayed} of {every} groups; their memories stay as they are" if stayed else None
+        if reason and found.get("gate_refused_for_tests"):
+            names = self.ledger.consolidation_groups.protected_by_tests(self.company, run.run_id)
+            reason += f"; memory tests that would have broken: {listed_names(names)}"
         if found.get("skipped") and not (found["restored"] or found["removed"]):
             reason = "nothing was undone: all of it has changed since; of several runs undo the newest first"
         counts = self._finish(run, token, WorkState.DONE, reason, counts=found)

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from memcore.backends.fusion import Hit, RankedLists
+from memcore.backends.fusion import Hit, RankedLists, weighted_rankings
 from memcore.backends.neighbours import Remark
 from memcore.backends.protocol import VectorBackend
 from memcore.embedding.bm25 import Bm25Encoder
@@ -51,6 +51,8 @@ class ShadowMemories:
         #: Of each question its vector and its similarity to the first memories; none to those that came after.
         self._asked: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
         self._answers: dict[str, frozenset[int]] = {}
+        #: The same of the questions that stay.
+        self._kept: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
 
     @classmethod
     async def of(cls, backend: VectorBackend, agent_id: str) -> Self:
@@ -85,11 +87,18 @@ class ShadowMemories:
         Each has its answers, as terms: a search that finds no memory with one of them finds nothing, so that no prompt
         is made that could not answer. One without answers finds what there is.
         """
-        rows = await self._backend.query_vectors([*questions])
         self._answers = {text: frozenset(map(self._encoder.index_of, terms)) for text, terms in questions.items()}
+        self._asked = await self._embedded([*questions])
+
+    async def keep(self, questions: Collection[str]) -> None:
+        """Embed questions that ``best`` searches for from now on, in one batch."""
+        self._kept = await self._embedded([*questions])
+
+    async def _embedded(self, questions: Sequence[str]) -> dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        rows = await self._backend.query_vectors(questions)
         # Not BLAS: for a product as small as this its threads wait for one another, and take three times the CPU.
         scores = np.einsum("qd,md->qm", rows, self._dense[: len(self._entries)])
-        self._asked = {text: (row, near) for text, row, near in zip(questions, rows, scores, strict=True)}
+        return {text: (row, near) for text, row, near in zip(questions, rows, scores, strict=True)}
 
     def restore(self, ids: Iterable[str]) -> None:
         """Let archived memories be the agent's own again."""
@@ -152,7 +161,33 @@ class ShadowMemories:
         The store gives longer ones; what is behind these by meaning and by words seldom comes among the best of both.
         """
         del agent_id, include_shared, exclude_agents
-        vector, near = self._asked[query.text or ""]
+        question = query.text or ""
+        return self._lists(query, self._asked[question], self._answers[question], include_archived=include_archived)
+
+    def best(self, query: MemoryQuery) -> list[MemoryEntry]:
+        """Return the agent's own memories that rank best for a question that is kept, as many as it asks for."""
+        lists = self._lists(query, self._kept[query.text or ""], frozenset(), include_archived=False)
+        scores = weighted_rankings(lists, dense_weight=self.dense_weight, question=query.text or "")
+        entries = {hit.entry.id: hit.entry for hit in (*lists.dense, *lists.sparse)}
+        return [entries[each] for each in sorted(scores, key=scores.__getitem__, reverse=True)[: query.limit]]
+
+    def may_pass(self, question: str, memory_id: str, *, before: str) -> bool:
+        """Return whether a memory may rank before another for a kept question: it is nearer, or says a word of it."""
+        vector, _ = self._kept[question]
+        place, other = self._places[memory_id], self._places[before]
+        if float(self._dense[place] @ vector) >= float(self._dense[other] @ vector):
+            return True
+        return not frozenset(self._encoder.encode_query(question).indices).isdisjoint(self._terms[place] or ())
+
+    def _lists(
+        self,
+        query: MemoryQuery,
+        embedded: tuple[NDArray[np.float32], NDArray[np.float32]],
+        answers: frozenset[int],
+        *,
+        include_archived: bool,
+    ) -> RankedLists:
+        vector, near = embedded
         size = len(self._entries)
         if size > len(near):
             near = np.concatenate([near, self._dense[len(near) : size] @ vector])
@@ -173,7 +208,7 @@ class ShadowMemories:
 
         own = lists(self._own)
         archived = lists(self._archived) if include_archived else ([], [])
-        if not self._may_answer(query.text or "", chain(*own, *archived)):
+        if not self._may_answer(answers, chain(*own, *archived)):
             return RankedLists(dense_weight=self.dense_weight)
         dense, archived_dense = (self._hits(places, near, near, worded) for places in (own[0], archived[0]))
         sparse, archived_sparse = (self._hits(places, worded, near, worded) for places in (own[1], archived[1]))
@@ -185,8 +220,7 @@ class ShadowMemories:
             dense_weight=self.dense_weight,
         )
 
-    def _may_answer(self, question: str, places: Iterable[int]) -> bool:
-        answers = self._answers[question]
+    def _may_answer(self, answers: frozenset[int], places: Iterable[int]) -> bool:
         said = (self._terms[place] for place in places)
         return not answers or any(terms is None or not answers.isdisjoint(terms) for terms in said)
 

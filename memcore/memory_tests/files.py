@@ -1,168 +1,28 @@
-"""Memory tests, the YAML and JSON files that hold them, and a file of recorded questions for a person to confirm."""
+"""The YAML and JSON files that hold memory tests, and a file of recorded questions for a person to confirm."""
 
 import json
 import os
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any
 
 import yaml
-from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from memcore.config.loader import parse_yaml, read_bounded
 from memcore.errors import MemoryInputError
-from memcore.models.answers import Shown
-from memcore.models.base import Frozen, NotBlankStr, escaped
-from memcore.models.memory import (
-    BoundedTime,
-    Key,
-    KnownAgentId,
-    MemoryEntry,
-    NoNul,
-    OneLine,
-    day_of,
-)
-from memcore.models.origin import Authority
+from memcore.models.base import Frozen, escaped
+from memcore.models.memory import KnownAgentId, MemoryEntry, day_of
+from memcore.models.memory_test import SAID_CHARS, MemoryTest
 
 #: Largest file, in bytes (1 MiB), and most tests of one run.
 MAX_FILE_BYTES, MAX_TESTS = 1_048_576, 10_000
 
-#: Longest question and longest text of an expectation, in characters, and most of these in one list.
-MAX_QUESTION_CHARS, MAX_TEXT_CHARS, MAX_EXPECTED = 4_096, 2_000, 64
-
 #: What files of tests end with.
 SUFFIXES = (".yaml", ".yml", ".json")
 
-#: Characters of an expected text that a sentence repeats.
-_SAID_CHARS = 60
-
 #: Characters of a memory that a recorded test asks for. Not its id: a summary that takes its place has another.
 _RECORDED_CHARS = 200
-
-
-def folded(text: str) -> str:
-    """Return the text as tests compare it: without regard to case, white space and how accents are coded."""
-    return unicodedata.normalize("NFC", " ".join(text.split()).casefold())
-
-
-def _findable(text: str) -> str:
-    # Every memory contains the empty text.
-    if not folded(text):
-        raise ValueError("must have a character that is no white space")
-    return text
-
-
-#: What a person wrote who looks for it in a memory.
-_Text = Annotated[NotBlankStr, StringConstraints(max_length=MAX_TEXT_CHARS), NoNul, AfterValidator(_findable)]
-
-
-class NamedMemory(Frozen):
-    """How a test names a memory, by one of these; in a file, a bare text stands for ``text``.
-
-    Attributes:
-        id: its id; a summary that replaces it has another.
-        key: its key.
-        text: a text that it contains, without regard to case and white space.
-    """
-
-    id: Key | None = None
-    key: Key | None = None
-    text: _Text | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bare_text(cls, given: Any) -> Any:
-        return {"text": given} if isinstance(given, str) else given
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if len(self.model_dump(exclude_none=True)) != 1:
-            raise ValueError("must name a memory by one of id, key and text")
-        return self
-
-    def names(self, entry: MemoryEntry) -> bool:
-        """Return whether a memory is meant."""
-        if self.text is not None:
-            return folded(self.text) in folded(entry.content)
-        return entry.id == self.id if self.id is not None else entry.key == self.key
-
-    def __str__(self) -> str:
-        """Return it in words; a long text is cut."""
-        ((field, value),) = self.model_dump(exclude_none=True).items()
-        value = " ".join(value.split())
-        return f"{field} {value}" if len(value) <= _SAID_CHARS else f"{field} {value[:_SAID_CHARS]}..."
-
-
-class PersonFact(Frozen):
-    """A fact of a person, as memory keeps it: ``predicate`` such as ``LIVES_IN``, and its ``value``."""
-
-    predicate: Annotated[_Text, OneLine]
-    value: Annotated[_Text, OneLine]
-
-    def __str__(self) -> str:
-        """Return it as a prompt has it."""
-        return f"{self.predicate} {self.value}"
-
-
-_Named = Annotated[tuple[NamedMemory, ...], Field(max_length=MAX_EXPECTED)]
-
-
-class MemoryTest(Frozen):
-    """A question to an agent's memory, and what is expected of what a search shows for it.
-
-    Attributes:
-        name: says what is tested; an agent's tests have different names.
-        as_of: asks what was known at this time; with a time zone.
-        limit, standing, min_authority: as in ``Memory.search``.
-        finds: memories that are shown.
-        shows_not: memories that are not shown.
-        order: memories that are shown in this order, others between them or not.
-        shows_nothing: whether nothing is shown, for what nobody said; ``standing: strong`` goes well with it.
-        authority: the least authority of each memory that is shown.
-        tokens: most tokens of the whole prompt for the question. It is prepared as for an agent, and counts as use.
-        person: whose facts are expected; a ``user_id``.
-        facts: what is remembered of the person when the question is asked.
-    """
-
-    name: Key
-    agent: KnownAgentId
-    question: Annotated[NotBlankStr, StringConstraints(max_length=MAX_QUESTION_CHARS), NoNul]
-    as_of: BoundedTime | None = None
-    limit: int | None = Field(default=None, ge=1, le=1000, strict=True)
-    standing: Shown | None = None
-    min_authority: Authority | None = None
-    finds: _Named = ()
-    shows_not: _Named = ()
-    order: _Named = ()
-    shows_nothing: bool = Field(default=False, strict=True)
-    authority: Authority | None = None
-    tokens: int | None = Field(default=None, ge=0, strict=True)
-    person: Key | None = None
-    facts: tuple[PersonFact, ...] = Field(default=(), max_length=MAX_EXPECTED)
-
-    @model_validator(mode="after")
-    def _expects_something(self) -> Self:
-        if not (self.of_search or self.tokens is not None or self.facts):
-            raise ValueError("finds: is missing, as is any other expectation; a test expects something")
-        if self.shows_nothing and (self.finds or self.order):
-            raise ValueError("shows_nothing: contradicts finds and order")
-        if bool(self.facts) != (self.person is not None):
-            raise ValueError(f"{'person' if self.facts else 'facts'}: is missing; facts are those of a person")
-        if self.as_of is not None and (self.tokens is not None or self.facts):
-            raise ValueError("as_of: is of searches alone; prompts and facts are those of today")
-        return self
-
-    @property
-    def of_search(self) -> bool:
-        """Whether a search is needed."""
-        return bool(self.finds or self.shows_not or self.order or self.shows_nothing or self.authority)
-
-    @property
-    def filters(self) -> dict[str, Any]:
-        """The filters of the search, as far as the test says any."""
-        named = {each: getattr(self, each) for each in ("as_of", "limit", "standing", "min_authority")}
-        return {name: value for name, value in named.items() if value is not None}
 
 
 class _File(Frozen):
@@ -226,7 +86,7 @@ def _tests_of(file: Path) -> Iterator[MemoryTest]:
             yield MemoryTest.model_validate(above | given)
         except ValidationError as error:
             wrong, name = MemoryInputError.of(error), given.get("name")
-            test = repr(name[:_SAID_CHARS]) if isinstance(name, str) else str(number)
+            test = repr(name[:SAID_CHARS]) if isinstance(name, str) else str(number)
             raise MemoryInputError(f"{file}, test {test}, {wrong.field}", wrong.problem) from None
 
 
@@ -236,7 +96,7 @@ def _parse_json(text: str, file: Path) -> Any:
         for key, value in pairs:
             # JSON itself takes the last of two equal keys: an expectation would be lost silently.
             if key in made:
-                raise MemoryInputError(str(file), f"gives the key {escaped(key[:_SAID_CHARS])} twice")
+                raise MemoryInputError(str(file), f"gives the key {escaped(key[:SAID_CHARS])} twice")
             made[key] = value
         return made
 

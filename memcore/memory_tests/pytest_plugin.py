@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memcore.memory.memory import Memory
-    from memcore.memory_tests.files import MemoryTest
     from memcore.memory_tests.running import Asking
+    from memcore.models.memory_test import MemoryTest
     from memcore.remote import RemoteMemory
 
 _OPENED: "pytest.StashKey[Memory | RemoteMemory]" = pytest.StashKey()

@@ -1,41 +1,16 @@
-"""What came of memory tests: a result for each, and the report of a run, also as JUnit XML."""
+"""The report of a run of memory tests, also as JUnit XML."""
 
 import re
-from enum import StrEnum
 from xml.etree import ElementTree as ET
 
 from memcore.models.base import Frozen
+from memcore.models.memory_test import MemoryTestResult, Outcome
 
 #: What XML 1.0 has no way to write.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-
-class Outcome(StrEnum):
-    """How a test ended: ``error`` where nobody knows, because the memory gave no answer."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    ERROR = "error"
-
-
 #: What JUnit calls a test that did not pass.
 _ELEMENTS = {Outcome.FAILED: "failure", Outcome.ERROR: "error"}
-
-
-class MemoryTestResult(Frozen):
-    """What came of a test.
-
-    Attributes:
-        reasons: what was expected and what was there instead, a sentence each; no text of a memory.
-        shown: ids of the memories that the search showed, best first.
-    """
-
-    agent: str
-    name: str
-    outcome: Outcome
-    reasons: tuple[str, ...] = ()
-    shown: tuple[str, ...] = ()
-    seconds: float = 0.0
 
 
 class MemoryTestReport(Frozen):

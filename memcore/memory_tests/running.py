@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from memcore.errors import MemoryConnectionError, MemoryError  # noqa: A004  # the reference fixes the name
-from memcore.memory_tests.files import MemoryTest, NamedMemory, folded
-from memcore.memory_tests.report import MemoryTestReport, MemoryTestResult, Outcome
+from memcore.memory_tests.report import MemoryTestReport
 from memcore.models.memory import MemoryEntry
+from memcore.models.memory_test import MemoryTest, MemoryTestResult, Outcome, failures, folded
 
 if TYPE_CHECKING:
     from memcore.models.execution import ChatMessage, PreparedMessages
@@ -22,9 +21,6 @@ MOST_ERRORS = 8
 
 #: Tokens of a prompt that nothing is left out of, and characters of a token.
 _ALL_TOKENS, _CHARS_PER_TOKEN = 100_000, 4
-
-#: Ids that a sentence names.
-_SAID_IDS = 5
 
 
 class Remembered(Protocol):
@@ -144,44 +140,3 @@ class Asking:
             # Whole: Port is not Porto. What the person said follows a fact.
             if f' {folded(str(fact))} — "' not in said:
                 yield f"facts: {fact} is not remembered of {test.person} for this question"
-
-
-def failures(test: MemoryTest, shown: Sequence[MemoryEntry]) -> Iterator[str]:
-    """Yield a sentence for each expectation that what a search shows does not meet."""
-    listed = _listed(shown)
-    for named in test.finds:
-        if not any(map(named.names, shown)):
-            yield f"finds: {named} is not shown; shown: {listed}"
-    for named in test.shows_not:
-        if (place := _place(named, shown)) is not None:
-            yield f"shows_not: {named} is shown at place {place}: {shown[place - 1].id}"
-    yield from _out_of_order(test, shown)
-    if test.shows_nothing and shown:
-        yield f"shows_nothing: shown: {listed}"
-    if test.authority is not None:
-        below = [each for each in shown if each.authority is None or not each.authority.reaches(test.authority)]
-        if below:
-            yield f"authority: less than {test.authority} have: {_listed(below)}"
-
-
-def _out_of_order(test: MemoryTest, shown: Sequence[MemoryEntry]) -> Iterator[str]:
-    placed: list[tuple[int, NamedMemory]] = []
-    for named in test.order:
-        place = _place(named, shown)
-        if place is None:
-            yield f"order: {named} is not shown; shown: {_listed(shown)}"
-        else:
-            placed.append((place, named))
-    for (first, one), (second, other) in pairwise(placed):
-        if first >= second:
-            yield f"order: {other} stands at place {second}, and {one} at place {first}"
-
-
-def _place(named: NamedMemory, shown: Sequence[MemoryEntry]) -> int | None:
-    """Return the first place of what is meant, from 1."""
-    return next((place for place, entry in enumerate(shown, start=1) if named.names(entry)), None)
-
-
-def _listed(entries: Sequence[MemoryEntry]) -> str:
-    named = ", ".join(each.id for each in entries[:_SAID_IDS]) or "nothing"
-    return named if len(entries) <= _SAID_IDS else f"{named} and {len(entries) - _SAID_IDS} more"

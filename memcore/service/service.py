@@ -15,6 +15,7 @@ from memcore.service.dead_letters import DeadLetterOperations
 from memcore.service.distrusts import DistrustOperations
 from memcore.service.erasures import ErasureOperations
 from memcore.service.memories import MemoryOperations
+from memcore.service.memory_tests import MemoryTestOperations
 from memcore.service.org import OrgOperations
 from memcore.service.reindex import ReindexOperations
 from memcore.service.resources import ServiceResources
@@ -49,6 +50,7 @@ class MemoryService:
         self.resources = resources
         self.memories = MemoryOperations(resources)
         self.agents = AgentOperations(resources, self.memories)
+        self.memory_tests = MemoryTestOperations(resources)
         self.runs = RunOperations(resources)
         self.approvals = ApprovalOperations(resources)
         self.skills = SkillOperations(resources)

@@ -53,6 +53,7 @@ from memcore.ledger.runs import NewRun  # noqa: E402
 from memcore.maintenance.rules import Timeouts  # noqa: E402
 from memcore.maintenance.service import MaintenanceService  # noqa: E402
 from memcore.models.memory import MemoryEntry, MemoryLevel  # noqa: E402
+from memcore.models.memory_test import MemoryTest, NamedMemory  # noqa: E402
 from memcore.records import Lineage, MemoryRecord, Page  # noqa: E402
 
 #: Whose runs these are.
@@ -82,6 +83,9 @@ _CONDENSE = _GATED.model_copy(update={"gate": GateConfig(enabled=False)})
 
 #: The default strategy, in all categories that it takes.
 _DEDUPE = _POLICY.model_copy(update={"strategy": ConsolidationStrategyType.DEDUPE, "categories": None})
+
+#: Registered memory tests of an agent.
+_TESTS = 200
 
 #: One of so many memories says again what another one says.
 _REPEATED_EVERY = 10
@@ -159,20 +163,38 @@ class MaintenanceRuns:
             assert done.facts["expired"] == due
         return seen
 
-    def merging(self, size: int, *, turns: int) -> tuple[RunSamples, RunSamples]:
-        """Maintain agents whose memories may all be merged, without the gate and with it; each turn others.
+    def merging(self, size: int, *, turns: int) -> tuple[RunSamples, RunSamples, RunSamples]:
+        """Maintain agents whose memories may all be merged, without the gate, with it, and with memory tests as well.
 
-        Both are there before either run begins, since a run costs more in a larger store, and each begins as often.
+        All are there before any run begins, since a run costs more in a larger store, and each begins as often.
         """
-        without, gated = RunSamples(), RunSamples()
-        kinds = [("merging", without, _CONDENSE), ("gated", gated, _GATED)]
+        without, gated, tested = RunSamples(), RunSamples(), RunSamples()
+        kinds = [("merging", without, _CONDENSE), ("gated", gated, _GATED), ("tested", tested, _GATED)]
         for turn in range(turns):
             for name, _, _ in kinds:
                 self._fill(f"{name}-{turn}", size, days_old=30, mark=f"merging {turn}")
+            self._register(f"tested-{turn}", size, mark=f"merging {turn}")
             for name, seen, policy in kinds if turn % 2 == 0 else reversed(kinds):
                 done = self._maintenance_run(f"{name}-{turn}", seen, policy=policy)
-                assert done.facts["consolidated"] > 0.85 * size  # the gate refuses some
-        return without, gated
+                assert done.facts["consolidated"] > (0.7 if seen is tested else 0.85) * size  # the gate refuses some
+        return without, gated, tested
+
+    def _register(self, agent_id: str, size: int, *, mark: str) -> None:
+        """Register memory tests, each of which several memories pass, in more than one group.
+
+        So the gate searches for each again and again, and for few a group stays, which would make the run shorter.
+        """
+        every = [each.content.split() for each in self._texts.requests(size, mark=mark)]
+        tests = [
+            MemoryTest(
+                name=f"test {number}",
+                agent=agent_id,
+                question=f"{' '.join(words[:8])} {words[-1]}",
+                finds=(NamedMemory(text=" ".join(words[:3])),),
+            )
+            for number, words in enumerate(every[:: max(1, size // _TESTS)][:_TESTS])
+        ]
+        self._ledger.memory_tests.register(_COMPANY, tests, notes=[])
 
     def repeating(self, size: int) -> RunSamples:
         """Maintain an agent of whose memories every tenth is a repetition of another one, by the default strategy."""
@@ -250,7 +272,7 @@ def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Targe
     """Measure every kind of run."""
     few, many = size // 100, size // 10
     with _opened() as world:
-        without, gated = world.merging(size, turns=2 * max(1, turns // 4))
+        without, gated, tested = world.merging(size, turns=2 * max(1, turns // 4))
         seen = {
             _IDLE: world.idle(size, turns=3 * turns),
             _IDLE_SESSIONS: world.idle(size, turns=3 * turns, level=MemoryLevel.SESSION),
@@ -258,6 +280,7 @@ def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Targe
             f"{many:,} expired": world.expiring(size, many, turns=turns),
             "all merged, condense": without,
             "the same with the gate": gated,
+            f"with the gate and {_TESTS} memory tests": tested,
         }
         again = {times * size: world.repeating(times * size) for times in _GROWTH}
     seen |= {f"10 % of {number:,} repeated, dedupe": one for number, one in again.items()}
@@ -275,6 +298,7 @@ def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Targe
     merged = seen["all merged, condense"].seconds
     # CPU, of the run and the store server: other work on the machine does not count.
     gate_share = 1.0 - (without.here + without.store) / (gated.here + gated.store)
+    tests_share = (tested.here + tested.store) / (gated.here + gated.store) - 1.0
     cost_of = {number: one.here + one.store for number, one in again.items()}
     largest = size * _GROWTH[-1]
     growth = cost_of[largest] / cost_of[size] / (largest * math.log(largest) / (size * math.log(size)))
@@ -285,6 +309,7 @@ def maintenance_runs(*, size: int, turns: int) -> tuple[list[Figure], list[Targe
         Target(name="memories scanned for one expired", values=shown, wanted=3, at_most=True),
         Target(name=f"{size:,} memories merged, s", values=merged, wanted=15, at_most=True),
         Target(name="the gate's share of such a run's CPU", values=[gate_share], wanted=0.2, at_most=True),
+        Target(name=f"CPU that {_TESTS} memory tests add to it", values=[tests_share], wanted=0.2, at_most=True),
         Target(name=f"10 % of {size:,} repeated, s", values=again[size].seconds, wanted=20, at_most=True),
         Target(name=f"CPU from {size:,} to {largest:,}, beside n log n", values=[growth], wanted=1, at_most=True),
     ]

@@ -98,7 +98,10 @@ TESTS = {
         "tests/unit/web/test_charts.py", "tests/unit/web/test_activity.py", "tests/unit/web/test_lineage.py",
         f"{LEDGER}/test_activity.py",
     ),
-    "memory tests": ("tests/unit/memory_tests", "tests/integration/cli/test_memory_tests.py"),
+    "memory tests": (
+        "tests/unit/memory_tests", f"{MAINTENANCE}/test_registered_tests.py",
+        "tests/integration/erasure/test_person_memories.py", "tests/integration/cli/test_memory_tests.py",
+    ),
     "model servers": (
         "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",
     ),

@@ -316,7 +316,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("is_found = is_shown and (not is_written or await self._is_searched(probe, shadow))", "is_found = is_shown"),
         ("missed = [probe for probe in probes if probe not in kept]", "missed = list[Probe]()"),
-        ("is_refused = has_failed or figures.loss > self._config.max_loss", "is_refused = has_failed"),
+        ("is_refused = has_failed or bool(broken) or figures.loss > self._config.max_loss", "is_refused = has_failed"),
         ("has_failed |= failed_before", "has_failed |= False"),
         (
             "return not answers or any(terms is None or not answers.isdisjoint(terms) for terms in said)",

@@ -6,9 +6,10 @@ from datetime import timedelta
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ids import new_id
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.organization.audit import Confirmation
+from memcore.ledger.organization.audit import Confirmation, done_by
 from memcore.models.approval import ApprovalState, Decision
 from memcore.models.distrust import DistrustRule
+from memcore.models.memory_test import MemoryTest, NamedMemory, Outcome
 from memcore.models.origin import Authority, Raised
 from support.ledger_records import COMPANY, StoppedClock
 from support.proposals import proposal
@@ -47,6 +48,12 @@ def _raised(ledger: Ledger, company: str) -> object:
     return ledger.raised.add(company, found, agent_id="ada", memory_id="m")
 
 
+def _test(company: str) -> MemoryTest:
+    """Return a test with the same name for each company."""
+    finds = (NamedMemory(text=f"text of {company}"),)
+    return MemoryTest(name="one", agent="ada", question="which?", finds=finds)
+
+
 def _known(call: Callable[[], object]) -> object:
     try:
         return call()
@@ -54,12 +61,12 @@ def _known(call: Callable[[], object]) -> object:
         return str(refused)
 
 
-_APPROVAL = "of a memory"
+_APPROVAL, _NOTE = "of a memory", done_by("grace", "memory_tests.register", "ada")
 _RULE = DistrustRule(source="crawler")
 _WORD = Confirmation(actor="grace", confirm=True, reason="no")
 
 #: What a company has before another calls.
-BEGUN = ("distrusts.add", "distrusts.reach", "raised.add")
+BEGUN = ("distrusts.add", "distrusts.reach", "raised.add", "memory_tests.register")
 
 WRITES: dict[str, Call] = {
     "distrusts.add": lambda ledger, _, c: ledger.distrusts.add(c, _RULE, _WORD),
@@ -67,6 +74,15 @@ WRITES: dict[str, Call] = {
     "distrusts.complete": lambda ledger, _, c: _known(lambda: ledger.distrusts.complete(c, _distrust(ledger))),
     "distrusts.lift": lambda ledger, _, c: _known(lambda: ledger.distrusts.lift(c, _distrust(ledger), _WORD)),
     "raised.add": lambda ledger, _, c: _raised(ledger, c),
+    "memory_tests.register": lambda ledger, _, c: ledger.memory_tests.register(c, [_test(c)], notes=[_NOTE]),
+    "memory_tests.keep": lambda ledger, _, c: ledger.memory_tests.keep(
+        c,
+        [
+            each.model_copy(update={"outcome": Outcome.FAILED, "run_id": c})
+            for each in ledger.memory_tests.list(COMPANY)
+        ],
+    ),
+    "memory_tests.remove": lambda ledger, _, c: ledger.memory_tests.remove(c, "ada", None, note=_NOTE),
     "raised.remove": lambda ledger, _, c: ledger.raised.remove(c, _APPROVAL),
     "api_keys.create": lambda ledger, _, c: ledger.api_keys.create(c, name=new_id(), verbs=["read"]),
     "api_keys.revoke": _revoked,
@@ -76,6 +92,10 @@ WRITES: dict[str, Call] = {
 }
 
 VIEWS: dict[str, Call] = {
+    "memory_tests.due": lambda ledger, clock, c: ledger.memory_tests.due(
+        c, "ada", before=clock() + timedelta(days=400)
+    ),
+    "memory_tests.list": lambda ledger, _, c: ledger.memory_tests.list(c),
     "api_keys.list": lambda ledger, _, c: ledger.api_keys.list(c),
     "distrusts.list": lambda ledger, _, c: ledger.distrusts.list(c),
     "distrusts.in_force": lambda ledger, _, c: ledger.distrusts.in_force(c),

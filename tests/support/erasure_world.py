@@ -38,6 +38,7 @@ from memcore.models.archival import ArchivalMode
 from memcore.models.conversation import Owner
 from memcore.models.execution import TerminationReason
 from memcore.models.memory import ConsolidationInterval, MemoryCategory, MemoryLevel, MemoryStoreRequest, propagated_tag
+from memcore.models.memory_test import MemoryTest
 from memcore.procedural.skill_files import SkillFolders
 from memcore.records import SearchNotes, Where
 from memcore.wiki.exporter import WikiExporter
@@ -125,6 +126,9 @@ class ErasureWorld:
             for _ in range(10)
         ]
         ledger.recorded_queries.record(COMPANY, queries)
+        asked = {"agent": agent_id, "name": self.secret(agent_id), "question": self.secret(agent_id)}
+        finds = [{"text": self.secret(agent_id)}]
+        ledger.memory_tests.register(COMPANY, [MemoryTest.model_validate(asked | {"finds": finds})], notes=[])
         for n in range(10):
             request = MemoryStoreRequest(category=MemoryCategory.SEMANTIC, content=self.secret(agent_id))
             memory_id = await self.backend.publish(agent_id, request)

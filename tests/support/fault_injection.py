@@ -29,7 +29,7 @@ _READS = frozenset(
         "consolidation_groups.pairs", "consolidation_groups.pair_counts",
         "consolidation_groups.gate_counts", "runs.is_settled", "runs.last_done", "syntheses.get",
         "webhooks.signing", "deliveries.load", "deliveries.get", "deliveries.page", "deliveries.item",
-        "erasures.watch", "erasures.late",
+        "erasures.watch", "erasures.late", "memory_tests.list", "consolidation_groups.protected_by_tests",
     )
 )  # fmt: skip
 
@@ -172,6 +172,7 @@ class _WatchedLedger:
         self.syntheses = _Watched(inner.syntheses, "syntheses", faults)
         self.consolidation_groups = _Watched(inner.consolidation_groups, "consolidation_groups", faults)
         self.recorded_queries = _Watched(inner.recorded_queries, "recorded_queries", faults)
+        self.memory_tests = _Watched(inner.memory_tests, "memory_tests", faults)
         self.answers = _Watched(inner.answers, "answers", faults)
         self.experiences = _Watched(inner.experiences, "experiences", faults)
         self.compressions = _Watched(inner.compressions, "compressions", faults)

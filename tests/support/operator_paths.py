@@ -10,6 +10,7 @@ COMPANY_WIDE = (
     "/v1/dead-letters",
     "/v1/distrusts",
     "/v1/maintenance",
+    "/v1/memory-tests:remove",
     "/v1/models",
     "/v1/org",
     "/v1/runs:release",
@@ -19,7 +20,7 @@ COMPANY_WIDE = (
 )
 
 #: Narrowed to an agent by the query; without one they are for the whole company.
-NARROWED = ("/v1/runs", "/v1/usage", "/v1/usage/forecast")
+NARROWED = ("/v1/memory-tests", "/v1/runs", "/v1/usage", "/v1/usage/forecast")
 
 #: What a key sees here are its own agents.
 FILTERED = ("/v1/agents",)

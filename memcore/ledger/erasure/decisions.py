@@ -15,6 +15,7 @@ from memcore.jobs import ErasePayload
 from memcore.ledger import tables as of
 from memcore.ledger.access.distrusts import distrusted
 from memcore.ledger.conversation import tables as talk
+from memcore.ledger.monitoring.memory_tests import memory_tests
 from memcore.ledger.rows import holds
 from memcore.models.base import Frozen
 from memcore.models.conversation import USER
@@ -193,6 +194,8 @@ LEDGER: Mapping[str, Erased | Elsewhere | Kept] = {
     # An answer names no person: all of the agent's go, and are asked for again.
     "answers": Erased(agent=_asked, person=_asked, rank=0),
     "recorded_queries": _rows(of.recorded_queries),
+    # Of a person, TestRows finds them by what they name.
+    "memory_tests": _rows(memory_tests),
     "core_slots": _rows(of.core_slots),
     "model_spending": _COUNTS,
     "model_calls": _COUNTS,

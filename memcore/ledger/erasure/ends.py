@@ -224,6 +224,7 @@ LEDGER: Mapping[str, tuple[End, ...] | Elsewhere | Kept] = {
     "consolidation_groups": Elsewhere("groups that were decided", _UNDOABLE.keys),
     "answers": Elsewhere("answers of models", _UNDOABLE.keys),
     "recorded_queries": Elsewhere("questions", ("retrieval.query_days",)),
+    "memory_tests": Kept("people registered them; `memtend test remove`"),
     "core_slots": Elsewhere("with the core memory"),
     "model_spending": (
         End(

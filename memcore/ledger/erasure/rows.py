@@ -8,7 +8,7 @@ from sqlalchemy import Column, ColumnElement, Table, and_, delete, select
 
 from memcore.ledger.database import Database, id_chunks
 from memcore.ledger.erasure.decisions import JOURNAL, LEDGER, Erased, ErasureScope, condition_of
-from memcore.ledger.erasure.shared_rows import LetterRows, ProposalRows, Publications, SkillRows
+from memcore.ledger.erasure.shared_rows import LetterRows, ProposalRows, Publications, SkillRows, TestRows
 from memcore.ledger.tables import (
     archive,
     booking_records,
@@ -41,6 +41,7 @@ class ErasableRows:
         self.proposals = ProposalRows(ledger)
         self.publications = Publications(ledger)
         self.skills = SkillRows(ledger)
+        self.tests = TestRows(ledger)
 
     def count(self, scope: ErasureScope) -> dict[str, int]:
         """Return how many rows each table has to lose."""

@@ -1,8 +1,8 @@
-"""Rows that hold an agent's words among those of others: dead letters, proposals, publications, skills."""
+"""Rows that hold an agent's words among those of others: dead letters, proposals, tests, publications, skills."""
 
 import json
 from base64 import b64decode
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -10,12 +10,15 @@ from sqlalchemy import delete, distinct, func, select, update
 
 from memcore import ids
 from memcore.errors import MemoryConnectionError
+from memcore.jobs import MaintenancePayload
 from memcore.ledger.access.raised import raised
-from memcore.ledger.database import Database, equals, id_chunks
+from memcore.ledger.database import Database, equals, id_chunks, record_of
 from memcore.ledger.erasure.decisions import ErasureScope, ErasureTarget
 from memcore.ledger.learning.patterns import PatternKind
+from memcore.ledger.monitoring.memory_tests import memory_tests
 from memcore.ledger.tables import (
     approvals,
+    consolidation_groups,
     dead_letters,
     history,
     org_facts,
@@ -23,8 +26,11 @@ from memcore.ledger.tables import (
     shared_log,
     skills,
     trajectories,
+    work_items,
 )
 from memcore.models.base import Frozen
+from memcore.models.memory import MemoryEntry
+from memcore.models.memory_test import MemoryTest, folded
 
 _Object: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
@@ -137,6 +143,46 @@ def _is_proposed(body: bytes, scope: ErasureScope, memory_ids: Collection[str]) 
     is_proposer = scope.subject is None and proposal.get("proposed_by") == scope.agent_id
     raised = proposal.get("details", {})
     return is_proposer or is_of(raised, scope) or raised.get("memory_id") in memory_ids
+
+
+class TestRows:
+    """Registered memory tests that ask for a person, or for what the person's memories say."""
+
+    def __init__(self, ledger: Database) -> None:
+        self._ledger = ledger
+
+    def find(self, scope: ErasureScope, memories: Sequence[MemoryEntry]) -> list[str]:
+        """Return the names of the agent's tests that name the person, or one of these memories, or found one."""
+        mine = select(memory_tests).where(equals(memory_tests, company=scope.company, agent_id=scope.agent_id))
+        ids_of = {each.id for each in memories}
+        names = ids_of | {each.key for each in memories if each.key is not None}
+        said = "\n".join(folded(each.content) for each in memories)
+        return [
+            row["name"]
+            for row in self._ledger.rows(mine)
+            if (row["person"] is not None and row["person"] == scope.user_id)
+            or not ids_of.isdisjoint(row["memory_ids"] or ())
+            or any(each.is_among(names, said) for each in record_of(MemoryTest, row["test"]).named)
+        ]
+
+    def erase(self, scope: ErasureScope, names: Collection[str]) -> None:
+        """Delete them, and their names where the gate has noted them: they may be the words of their questions."""
+        mine, named = {"company": scope.company, "agent_id": scope.agent_id}, frozenset(names)
+        groups = consolidation_groups.c
+        noted = select(groups.run_id, groups.group_key, groups.tests)
+        noted = noted.where(equals(consolidation_groups, **mine), groups.tests.is_not(None))
+        with self._ledger.write() as connection:
+            for run_id, group_key, tests in connection.execute(noted).all():
+                if named.isdisjoint(tests):
+                    continue
+                its = equals(consolidation_groups, company=scope.company, run_id=run_id, group_key=group_key)
+                left = [each for each in tests if each not in named]
+                connection.execute(update(consolidation_groups).where(its).values(tests=left))
+                run = equals(work_items, company=scope.company, kind=MaintenancePayload.task, key=run_id)
+                connection.execute(update(work_items).where(run).values(reason=None))
+            for part in id_chunks(named):
+                its = equals(memory_tests, **mine) & memory_tests.c.name.in_(part)
+                connection.execute(delete(memory_tests).where(its))
 
 
 class Publications:

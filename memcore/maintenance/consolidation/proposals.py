@@ -135,6 +135,7 @@ class ShownGroup(Frozen):
         probes: questions that the gate asked; None when it asked none.
         found_before: probes that the memories answer.
         found_after: probes that the summary would answer.
+        tests: names of the memory tests that the summary would break.
     """
 
     group: int
@@ -149,6 +150,7 @@ class ShownGroup(Frozen):
     probes: int | None
     found_before: int | None
     found_after: int | None
+    tests: tuple[str, ...]
     decided_by: str | None
     reason: str | None
 
@@ -182,6 +184,7 @@ async def shown_groups(
                 sources=tuple(_shown(each, by_id) for each in group.source_ids),
                 kept=_shown(group.kept_id, by_id) if group.kept_id else None,
                 summary=None if summary is None else summary.entry.content,
+                tests=group.tests or (),
             )
         )
     return tuple(found)

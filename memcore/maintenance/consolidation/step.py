@@ -41,7 +41,7 @@ LEAST_SOURCES = 2
 _MAX_SPAN = 0.1
 
 #: What a proposal says of the gate.
-_FIGURES = {"probes", "found_before", "found_after"}
+_FIGURES = {"probes", "found_before", "found_after", "tests"}
 
 #: Where the spans of time begin: the same in every run.
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -481,6 +481,7 @@ def _removal(
             probes=verdict.figures.probes,
             found_before=verdict.figures.found_before,
             found_after=verdict.figures.found_after,
+            tests=verdict.tests or None,
         )
         return None if is_refused else verdict.summary
 

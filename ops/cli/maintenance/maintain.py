@@ -6,7 +6,8 @@ import typer
 
 from memcore.ledger.runs import RunStep
 from memcore.ledger.work_items import WorkState
-from ops.cli.console import say, show_json, warn
+from memcore.models.memory_test import listed_names
+from ops.cli.console import cell, say, show_json, warn
 from ops.cli.maintenance.runs import is_paused, show_ended
 from ops.cli.session import Commands, JsonCommand
 
@@ -71,6 +72,8 @@ def _show_plan(command: JsonCommand, agent_id: str, *, allow_large: bool) -> Non
         of = f"{plan.gate.refused} of {plan.gate.judged} groups (greatest loss {plan.gate.greatest_loss:.0%})"
         found = f"{plan.gate.found_after} of {plan.gate.found_before} answers left, {plan.gate.probes} probes"
         say(f"the gate would refuse {of}, and their memories would stay: {found}")
+        if plan.gate.tests:
+            say(f"of memory tests they would break {cell(listed_names(plan.gate.tests))}")
     if plan.waits:
         say(f"it would wait before it consolidates: {plan.waits}")
     if plan.is_held:

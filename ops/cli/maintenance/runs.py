@@ -13,6 +13,7 @@ from memcore.ledger.consolidation_groups import ConsolidationGroup
 from memcore.ledger.runs import Run, RunStep
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.consolidation.proposals import ShownGroup
+from memcore.models.memory_test import listed_names
 from memcore.service.runs import GroupInfo, Release, found_run, planned_removals
 from ops.cli.console import cell, say, show_json, warn
 from ops.cli.session import Command, Commands, JsonCommand, await_run
@@ -154,6 +155,8 @@ def show_group(group: ShownGroup) -> None:
     if group.probes is not None:
         figures = f"{group.found_before} before and {group.found_after} after"
         say(f"gate: of {group.probes} questions the agent answers {figures}")
+    if group.tests:
+        say(f"gate: it would break the memory tests {cell(listed_names(group.tests))}")
     if group.has_changed:
         say("it can no longer be adopted: a memory of it has changed, or is gone")
     if group.decided_by or group.reason:

@@ -1,4 +1,4 @@
-"""``memtend test``: ask agents' memories the questions of memory tests, and make tests of recorded questions."""
+"""``memtend test``: ask agents' memories the questions of memory tests, record such tests, and register them."""
 
 import os
 import sys
@@ -14,24 +14,29 @@ from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.recorded_queries import MOST_QUERIES
 from memcore.memory.memory import Memory
 from memcore.memory_tests.files import read_memory_tests, recorded_tests
-from memcore.memory_tests.report import MemoryTestReport, Outcome
+from memcore.memory_tests.report import MemoryTestReport
 from memcore.memory_tests.running import AskedMemory, run_memory_tests
 from memcore.models.answers import Shown
 from memcore.models.memory import MemoryEntry, MemoryQuery
+from memcore.models.memory_test import Outcome
 from memcore.operational import EXIT_FAILED, EXIT_INPUT
+from memcore.service.memory_tests import RegisteredTestInfo
 from ops.cli.console import say, show_json
 from ops.cli.session import Commands, JsonCommand
 
 if TYPE_CHECKING:
     from memcore.service import MemoryService
 
-app = Commands("test", "Memory tests: run, record.")
+app = Commands("test", "Memory tests: run, record, register, list, remove.")
 
 #: Where tests are looked for, and where recorded questions are written.
 FOLDER, RECORDED = Path("memory_tests"), Path("memory_tests/recorded.yaml")
 
 #: The variable that holds the key for ``--url``: a command line is seen by others.
 KEY = "MEMTEND_KEY"
+
+By = Annotated[str | None, typer.Option(help="Your name; it is kept in the audit.")]
+Why = Annotated[str | None, typer.Option("--reason", help="Why; the audit keeps it.")]
 
 #: Most memories of one recorded question that its test asks for.
 _MOST_FOUND = 3
@@ -109,6 +114,51 @@ def record(
 async def _strong(service: "MemoryService", agent: str, question: str) -> tuple[MemoryEntry, ...]:
     query = MemoryQuery(text=question, standing=Shown.STRONG, limit=_MOST_FOUND)
     return await service.memories.search(agent, query)
+
+
+@app.command("register")
+def register(
+    command: JsonCommand,
+    files: Annotated[list[Path] | None, typer.Argument(help=f"Files or folders; {FOLDER}/ if left out.")] = None,
+    by: By = None,
+    reason: Why = None,
+) -> None:
+    """Register tests: maintenance breaks none that passes, and asks them after each run. Names are replaced."""
+    tests = read_memory_tests(files or [FOLDER])
+    command.show_facts(command.run(lambda service: service.memory_tests.register(tests, by=by, reason=reason)))
+
+
+@app.command("list")
+def list_tests(
+    command: JsonCommand, agent: Annotated[str | None, typer.Option(help="Of this agent alone.")] = None
+) -> None:
+    """Show the registered tests with what came of each last."""
+    found = command.run(lambda service: service.memory_tests.list(agent_id=agent))
+    shown = [RegisteredTestInfo.of(each) for each in found]
+    if command.as_json:
+        show_json([each.model_dump(mode="json") for each in shown])
+        return
+    rows = [{**each.model_dump(), "reasons": "; ".join(each.reasons)} for each in shown]
+    command.show_rows(rows, "agent_id", "name", "outcome", "asked_at", "run_id", "reasons")
+
+
+@app.command("remove")
+def remove(
+    command: JsonCommand,
+    agent: Annotated[str, typer.Option(help="Whose.")],
+    names: Annotated[list[str] | None, typer.Argument(help="Names of tests, as `test list` shows them.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All of the agent's.")] = False,
+    by: By = None,
+    reason: Why = None,
+) -> None:
+    """Remove registered tests: nothing is held up for them any more."""
+    if bool(names) == every:
+        raise MemoryInputError("names", "name tests, or say --all")
+    wanted = tuple(names) if names else None
+    gone = command.run(lambda service: service.memory_tests.remove(agent, names=wanted, by=by, reason=reason))
+    if wanted and (missing := sorted({*wanted}.difference(gone))):
+        raise MemoryNotFoundError(f"names: {missing[0]!r} is no test of {agent}; {len(gone)} were removed")
+    command.show_facts({"removed": len(gone)})
 
 
 def _write(file: Path, content: bytes, *, mode: str) -> None:

@@ -21,6 +21,7 @@ from memcore.maintenance.provenance import (
     TextLocation,
 )
 from memcore.models.conversation import EVICTION, Arc, Fact, FactState, Owner, ProfileRule
+from memcore.models.memory_test import listed_names
 from ops.cli.console import draw, plain, show_json
 from ops.cli.session import Commands, JsonCommand
 
@@ -75,6 +76,10 @@ def drawn(memory_history: MemoryHistory) -> Tree:
     for title, edge in (("made of", "made_of"), ("made into", "made_into")):
         if getattr(memory_history.memory, edge):
             _grow(tree.add(plain(title)), memory_history, edge)
+    if memory_history.memory.kept_for:
+        tree.add(
+            plain(f"the gate left it as it is for the memory tests {listed_names(memory_history.memory.kept_for)}")
+        )
     if memory_history.models:
         models = tree.add(plain("models asked in the run that made it"))
         for use in memory_history.models:

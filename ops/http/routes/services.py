@@ -10,6 +10,7 @@ from memcore.models.memory import MAX_TAGS, MemoryCategory, MemoryQuery
 from memcore.service.archive import ArchivedMemory, ArchiveOperations
 from memcore.service.dead_letters import DeadLetterOperations
 from memcore.service.distrusts import DistrustOperations
+from memcore.service.memory_tests import MemoryTestOperations
 from memcore.service.org import OrgOperations
 from memcore.service.skills import SkillOperations
 from memcore.service.webhooks import WebhookOperations
@@ -68,3 +69,4 @@ router.routes += router_of("org", OrgOperations, tag="organisation").routes
 router.routes += router_of("dead_letters", DeadLetterOperations).routes
 router.routes += router_of("webhooks", WebhookOperations).routes
 router.routes += router_of("distrusts", DistrustOperations).routes
+router.routes += router_of("memory_tests", MemoryTestOperations).routes

@@ -160,3 +160,19 @@ def test_a_thousand_tests_take_less_than_a_minute(memtend: CommandLine, tmp_path
     report = memtend.ok("test", "run", str(written(tmp_path, many, tests)), "--json").value
     assert (report["passed"], report["failed"], report["errors"]) == (1_000, 0, 0)
     assert report["seconds"] < 60  # quiet: 5
+
+
+def test_tests_are_registered_listed_and_removed(stack: StackAddress, agent: str, tmp_path: Path) -> None:
+    memtend, file = CommandLine(home=stack.home), str(written(tmp_path, agent, GOOD))
+    given = memtend.ok("test", "register", file, "--by", "grace", "--reason", "they matter", "--json").value
+    assert given == {"registered": 6, "changed": 6}
+    assert memtend.ok("test", "register", file, "--json").value == {"registered": 6, "changed": 0}
+    listed = memtend.ok("test", "list", "--agent", agent, "--json").value
+    assert [each["name"] for each in listed] == sorted(each["name"] for each in GOOD)
+    assert listed[1]["test"] == {**listed[1]["test"], "question": GOOD[0]["question"]}
+    refused = memtend("test", "remove", "--agent", agent, "none")
+    assert (refused.code, "'none' is no test of" in refused.err) == (1, True)
+    assert memtend("test", "remove", "--agent", agent).code == 2
+    assert memtend.ok("test", "remove", "--agent", agent, "pages", "short", "--json").value == {"removed": 2}
+    assert memtend.ok("test", "remove", "--agent", agent, "--all", "--json").value == {"removed": 4}
+    assert memtend.ok("test", "list", "--agent", agent, "--json").value == []

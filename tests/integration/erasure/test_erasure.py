@@ -69,6 +69,7 @@ async def test_no_byte_of_the_agent_is_left_and_others_have_all_of_theirs(world:
         "store", "history", "archive", "archive_terms", "bookings", "booking_records", "memory_keys", "experiences",
         "trajectories", "lessons", "recorded_queries", "answers", "approvals", "dead_letters", "shared_log", "skills",
         "skill_files", "wiki", "training_files", "conversation_turns", "conversation_sessions", "agents", "work_items",
+        "memory_tests",
     }  # fmt: skip
     for secret in world.secrets["ada"]:
         assert secret not in done.receipt

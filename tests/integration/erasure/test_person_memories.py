@@ -20,6 +20,7 @@ from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkState
 from memcore.models.archival import ArchivalMode
 from memcore.models.memory import MemoryCategory
+from memcore.models.memory_test import MemoryTest
 from memcore.records import MemoryRecord, Where
 from memcore.wiki.exporter import WikiExporter
 
@@ -55,6 +56,30 @@ async def filled(world: ErasureWorld, person: str) -> None:
         agent_id="ada", question=world.secret(person), memory_ids=(items[7].id,), asked_at=world.clock()
     )
     ledger.recorded_queries.record(COMPANY, [question])
+    asked = {"agent": "ada", "question": world.secret(person)}
+    named: list[dict[str, Any]] = [
+        {"name": world.secret(person), "finds": [{"text": items[7].request.content}]},
+        {"name": f"of {person}", "finds": [{"id": items[4].id}]},
+        {"name": f"by key of {person}", "order": [{"key": f"{person}-2"}]},
+        {
+            "name": f"facts of {person}",
+            "person": person,
+            "facts": [{"predicate": "SAYS", "value": world.secret(person)}],
+        },
+    ]
+    tests = [MemoryTest.model_validate(asked | each) for each in named]
+    ledger.memory_tests.register(COMPANY, tests, notes=[])
+    judged = ConsolidationGroup(
+        company=COMPANY,
+        run_id="r",
+        agent_id="ada",
+        category=MemoryCategory.SEMANTIC,
+        strategy=f"condense {person}",
+        state=GroupState.REFUSED,
+        source_ids=(items[7].id, items[9].id),
+        tests=(tests[0].name, "another"),
+    )
+    ledger.consolidation_groups.note([judged])
     group = ConsolidationGroup(
         company=COMPANY,
         run_id="r",
@@ -105,7 +130,7 @@ async def test_no_byte_of_the_person_is_left_and_all_of_the_others_and_the_agent
     assert receipt.rewritten == ("ledger and journal", "broker", "history", "store")
     assert {name for name, place in receipt.places.items() if place.found} >= {
         "store", "history", "archive", "booking_records", "memory_keys", "recorded_queries", "consolidation_groups",
-        "dead_letters", "wiki",
+        "dead_letters", "wiki", "memory_tests",
     }  # fmt: skip
     assert all(place.left == 0 for place in receipt.places.values())
     assert own.id in {each.entry.id for each in (await world.backend.scan(Where(agent_id="ada"))).records}

@@ -523,6 +523,10 @@ VIEWS: dict[str, Call] = {
     "consolidation_groups.gate_counts": lambda ledger, _, c: ledger.consolidation_groups.gate_counts(
         c, f"night of {COMPANY}"
     ),
+    "consolidation_groups.protected_by_tests": lambda ledger, _, c: ledger.consolidation_groups.protected_by_tests(
+        c, f"night of {COMPANY}"
+    ),
+    "consolidation_groups.kept_for_tests": lambda ledger, _, c: ledger.consolidation_groups.kept_for_tests(c, AGENT),
     "consolidation_groups.judged": lambda ledger, _, c: ledger.consolidation_groups.judged(
         c, AGENT, [_group(c).group_key], states=GroupState
     ),

@@ -11,8 +11,9 @@ from reference.markdown import DOCS, blocks
 from support.memories import record
 
 from memcore.errors import MemoryConfigError, MemoryInputError
-from memcore.memory_tests.files import MAX_EXPECTED, MAX_FILE_BYTES, MemoryTest, read_memory_tests, recorded_tests
+from memcore.memory_tests.files import MAX_FILE_BYTES, read_memory_tests, recorded_tests
 from memcore.models.answers import Shown
+from memcore.models.memory_test import MAX_EXPECTED, MemoryTest
 
 EVERYTHING = """
 agent: oncall

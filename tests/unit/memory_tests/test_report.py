@@ -2,7 +2,8 @@
 
 from xml.etree import ElementTree as ET
 
-from memcore.memory_tests.report import MemoryTestReport, MemoryTestResult, Outcome
+from memcore.memory_tests.report import MemoryTestReport
+from memcore.models.memory_test import MemoryTestResult, Outcome
 
 
 def test_a_report_is_junit_xml_whatever_its_words() -> None:

@@ -9,11 +9,11 @@ import pytest
 from support.memories import record
 
 from memcore.errors import MemoryConnectionError, MemoryInputError
-from memcore.memory_tests.files import MemoryTest
-from memcore.memory_tests.report import MemoryTestReport, MemoryTestResult, Outcome
-from memcore.memory_tests.running import AT_ONCE, MOST_ERRORS, failures, run_memory_tests
+from memcore.memory_tests.report import MemoryTestReport
+from memcore.memory_tests.running import AT_ONCE, MOST_ERRORS, run_memory_tests
 from memcore.models.execution import ChatMessage, MessageRole, PreparedMessages
 from memcore.models.memory import MemoryEntry
+from memcore.models.memory_test import MemoryTest, MemoryTestResult, Outcome, failures
 from memcore.models.origin import Authority
 from memcore.remote.calls import LoadedTurn
 
