@@ -25,6 +25,8 @@ class WebhookEventType(StrEnum):
     CANARY_LATE = "canary.late"
     #: A model call was refused, since the agent's budget of the day has no room for it.
     BUDGET_SPENT = "budget.spent"
+    #: After a run a registered memory test failed that had not failed before.
+    MEMORY_TEST_FAILED = "memory_test.failed"
     #: Somebody tries whether a receiver answers; every endpoint gets it when asked to.
     PING = "ping"
 

@@ -1,5 +1,6 @@
 """Memory tests that are registered: maintenance respects them, and asks them after each run."""
 
+from collections.abc import Collection
 from typing import Annotated, Self
 
 from pydantic import Field
@@ -91,6 +92,12 @@ class MemoryTestOperations(CompanyPart):
         hidden = await self._resources.hidden()
         found = await self._ask(self._ledger.memory_tests.list, agent_id)
         return tuple(each for each in found if not hidden.hides(each.agent_id, f"{USER}{each.test.person}"))
+
+    async def failed(self, *, among: Collection[str] | None = None) -> int:
+        """Return how many tests failed when they were asked last; of these agents alone where any are named."""
+        hidden = await self._resources.hidden()
+        found = await self._ask(self._ledger.memory_tests.failed_of, among)
+        return sum(not hidden.hides(agent_id, f"{USER}{person}") for agent_id, person in found)
 
     @operation("POST /memory-tests:remove", Verb.ADMIN)
     async def remove(

@@ -204,6 +204,7 @@ class Collector:
             about = {"company": company, "status": str(model.status or ""), "reason": model.error_kind or ""}
             samples.set(families.FAILING, (now - model.since).total_seconds(), **about)
         samples.set(families.BUDGET, len(ledger.spending.waiting(company, today)), company=company)
+        samples.set(families.TESTS_FAILED, len(ledger.memory_tests.failed_of(company)), company=company)
         reindex = ledger.reindexes.last(company)
         if reindex is not None and reindex.finished_at is None:
             samples.set(families.REINDEX, reindex.fraction, company=company)

@@ -62,6 +62,7 @@ FAILING = _gauge(
     *("company", "status", "reason"),
 )
 BUDGET = _gauge("budget_spent_agents", "Agents whose budget refused a question this day (UTC).", *_OF_COMPANY)
+TESTS_FAILED = _gauge("memory_tests_failed", "Registered memory tests that failed after a run.", *_OF_COMPANY)
 
 REINDEX = _gauge("reindex_progress_ratio", "How much of the open reindex is done.", *_OF_COMPANY)
 FINETUNE = _gauge("finetune_progress_ratio", "How much of the open fine-tune run is done.", "company", "stage")
@@ -83,5 +84,19 @@ REQUESTS = Family(
 FAMILIES = (
     *(PART_UP, QUEUE_JOBS, QUEUE_OLDEST, UNREADABLE, WORKERS, HEARTBEAT, TICK),
     *(AGENTS, LATE, DEAD, HELD, RUNS, STORED, SUSPECT, REMOVED, SUMMARIES, RUNNING, RUNNING_FOR, LAPSED),
-    *(CANARY_AGE, FINDABLE, TOKENS, COST, CALLS, FAILING, BUDGET, REINDEX, FINETUNE, EMBED, SEARCH, REQUESTS),
+    *(
+        CANARY_AGE,
+        FINDABLE,
+        TOKENS,
+        COST,
+        CALLS,
+        FAILING,
+        BUDGET,
+        TESTS_FAILED,
+        REINDEX,
+        FINETUNE,
+        EMBED,
+        SEARCH,
+        REQUESTS,
+    ),
 )

@@ -82,6 +82,7 @@ WRITES: dict[str, Call] = {
             for each in ledger.memory_tests.list(COMPANY)
         ],
     ),
+    "memory_tests.failed_of": lambda ledger, _, c: ledger.memory_tests.failed_of(c),
     "memory_tests.remove": lambda ledger, _, c: ledger.memory_tests.remove(c, "ada", None, note=_NOTE),
     "raised.remove": lambda ledger, _, c: ledger.raised.remove(c, _APPROVAL),
     "api_keys.create": lambda ledger, _, c: ledger.api_keys.create(c, name=new_id(), verbs=["read"]),

@@ -24,9 +24,11 @@ from memcore.ledger.database import (
 )
 from memcore.ledger.organization.audit import AuditNote, append
 from memcore.ledger.tables import metadata
+from memcore.ledger.webhooks.outbox import announce
 from memcore.models.base import Frozen
 from memcore.models.memory import BoundedTime
 from memcore.models.memory_test import MemoryTest, Outcome
+from memcore.models.webhook import EventNotice, WebhookEventType
 
 memory_tests = Table(
     "memory_tests",
@@ -120,13 +122,31 @@ class MemoryTests(Records[RegisteredTest]):
         return self._all(select(memory_tests).where(mine, waits).order_by(*order))
 
     def keep(self, company: str, results: Sequence[RegisteredTest]) -> None:
-        """Keep what came of tests; of one that was replaced or removed meanwhile nothing is kept."""
+        """Keep what came of tests, and announce each that fails now and did not before.
+
+        Of one that was replaced or removed meanwhile nothing is kept.
+        """
+        now, did_not_fail = self._clock(), memory_tests.c.outcome.is_distinct_from(Outcome.FAILED)
         with self._database.write() as connection:
             for each in results:
                 its = equals(memory_tests, company=company, **each.model_dump(include=_NAMED))
-                values: Row = {"outcome": each.outcome, "run_id": each.run_id, "asked_at": self._clock()}
+                if each.outcome is Outcome.FAILED and count_rows(connection, memory_tests, its & did_not_fail):
+                    data = {"test": each.name, "run_id": each.run_id}
+                    notice = EventNotice(event=WebhookEventType.MEMORY_TEST_FAILED, agent_id=each.agent_id, data=data)
+                    announce(connection, company, notice, at=now)
+                values: Row = {"outcome": each.outcome, "run_id": each.run_id, "asked_at": now}
                 values |= {"reasons": [*each.reasons], "memory_ids": [*each.memory_ids]}
                 connection.execute(update(memory_tests).where(its).values(values))
+
+    def failed_of(self, company: str, among: Collection[str] | None = None) -> tuple[tuple[str, str | None], ...]:
+        """Return agent and person of each test that failed when it was asked last; of these agents where named."""
+        table, its = memory_tests.c, equals(memory_tests, company=company, outcome=Outcome.FAILED)
+        query = select(table.agent_id, table.person).where(its)
+        with self._database.read() as connection:
+            if among is None:
+                return tuple((row.agent_id, row.person) for row in connection.execute(query))
+            rows = rows_with(connection, query, table.agent_id, among)
+            return tuple((row["agent_id"], row["person"]) for row in rows)
 
     def remove(self, company: str, agent_id: str, names: Collection[str] | None, *, note: AuditNote) -> tuple[str, ...]:
         """Remove tests of an agent by name, or all of them, and return the names of those that were there."""

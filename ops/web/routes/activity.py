@@ -11,10 +11,11 @@ from starlette.responses import Response
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.monitoring.activity import REMOVALS, RETURNED, AgentActivity
 from memcore.models.approval import ApprovalState
+from memcore.models.memory_test import Outcome
 from memcore.service.approvals import MAX_PAGE
 from ops.http.access import Caller, CurrentCaller
 from ops.http.context import CompanyService, Service
-from ops.web.agents import NamedAgent
+from ops.web.agents import ChosenAgent, NamedAgent
 from ops.web.charts import Figure, Point, bars, lines, lying_bars, points
 from ops.web.pages import link, page, part, word
 
@@ -34,6 +35,9 @@ TIMES, BINS = 13, 24
 
 #: Runs of a timeline, the newest.
 MOST_RUNS = 100
+
+#: Tests of a page, those that failed first.
+MOST_TESTS = 200
 
 #: Days that growth may look back on, and the lengths of a timeline; None is all that is known.
 GROWTH_DAYS = (30, 90, 365)
@@ -65,6 +69,7 @@ async def recent(request: Request, caller: CurrentCaller, service: Service) -> R
         approvals=approvals,
         most_approvals=MAX_PAGE,
         letters=letters,
+        failed_tests=await service.memory_tests.failed(among=caller.agents),
         stored=stored,
         has_stored=bool(stored) or not found.agents,
         fates=FATES,
@@ -138,6 +143,26 @@ async def timeline(request: Request, service: Service, agent: NamedAgent, zoom: 
             since=since,
             until=now,
         ),
+    )
+
+
+@router.get("/tests")
+async def registered(request: Request, caller: CurrentCaller, service: Service, agent: ChosenAgent) -> Response:
+    """Show the registered memory tests and what came of each last, those that failed first."""
+    caller.require(Verb.READ, agent_id=agent or next(iter(sorted(caller.agents or ())), None))
+    found = await service.memory_tests.list(agent_id=agent)
+    shown = [each for each in found if caller.agents is None or each.agent_id in caller.agents]
+    counts = Counter(each.outcome for each in shown)
+    order = (Outcome.FAILED, Outcome.ERROR, None, Outcome.PASSED)
+    return page(
+        request,
+        "tests",
+        agent=agent,
+        tests=sorted(shown, key=lambda each: order.index(each.outcome))[:MOST_TESTS],
+        others=max(0, len(shown) - MOST_TESTS),
+        total=len(shown),
+        failed=counts[Outcome.FAILED],
+        errors=counts[Outcome.ERROR],
     )
 
 

@@ -20,6 +20,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import Caps, NewCall, Spent
 from memcore.ledger.runs import NewRun, Run
 from memcore.ledger.work_items import REDISPATCH_AFTER, WorkState
+from memcore.models.memory_test import MemoryTest, Outcome
 from memcore.models.webhook import EventNotice, WebhookEventType
 
 DAY = timedelta(days=1)
@@ -77,6 +78,14 @@ def _spends(ledger: Ledger) -> Callable[[], object]:
     return lambda: ledger.spending.reserve(call, caps=Caps(tokens=5))
 
 
+def _breaks(ledger: Ledger) -> Callable[[], object]:
+    test = MemoryTest(agent="ada", name="lift", question="hunter2", finds=("hunter2",))
+    ledger.memory_tests.register(COMPANY, [test], notes=[])
+    (kept,) = ledger.memory_tests.list(COMPANY)
+    failed = kept.model_copy(update={"outcome": Outcome.FAILED, "reasons": ("hunter2",), "run_id": "r"})
+    return lambda: ledger.memory_tests.keep(COMPANY, [failed, failed])
+
+
 def _run_state(ledger: Ledger) -> str:
     run = ledger.runs.get(COMPANY, RUN.run_id)
     assert isinstance(run, Run)
@@ -98,6 +107,11 @@ HAPPENS: dict[str, tuple[Callable[[Ledger], Callable[[], object]], Callable[[Led
     "run.failed": (_fails, lambda ledger: _run_state(ledger) == WorkState.FAILED, {"agent_id": "ada"}),
     "job.dead": (_dies, lambda ledger: ledger.dead_letters.get("j") is not None, {"job_id": "j", "attempts": 3}),
     "approval.filed": (_files, lambda ledger: ledger.approvals.get(COMPANY, "one") is not None, {"approval_id": "one"}),
+    "memory_test.failed": (
+        _breaks,
+        lambda ledger: len(ledger.memory_tests.failed_of(COMPANY)) == 1,
+        {"agent_id": "ada", "test": "lift", "run_id": "r"},
+    ),
     "budget.spent": (
         _spends,
         lambda ledger: bool(ledger.spending.waiting(COMPANY, ledger.spending._clock().date())),

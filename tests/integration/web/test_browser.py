@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow(because="it starts a stack, a server and a browser
 
 PAGES = (
     "activity",
+    "tests",
     "fleet",
     "runs",
     "memories",

@@ -22,6 +22,7 @@ from ops.web.pages import fenced
 #: Pages that a company without agents has, too.
 PAGES = (
     "activity",
+    "tests",
     "fleet",
     "runs",
     "memories",

@@ -138,6 +138,13 @@ def test_many_suspect_memories_within_an_hour_are_an_alert(number: int, is_alert
     assert ("MemtendSuspectMemories" in firing(scrape)) is is_alert
 
 
+@pytest.mark.parametrize(("number", "is_alert"), [(0, False), (1, True)])
+def test_a_memory_test_that_failed_is_an_alert(number: int, is_alert: bool) -> None:
+    name = "memtend_memory_tests_failed"
+    scrape = read_scrape(f'# TYPE {name} gauge\n{name}{{company="acme"}} {number}\n')
+    assert ("MemtendMemoryTestsFail" in firing(scrape)) is is_alert
+
+
 def test_a_scrape_without_a_canary_is_an_alert() -> None:
     assert firing(read_scrape("")) == {"MemtendCanaryAbsent": [{}]}
 

@@ -25,6 +25,7 @@ from memcore.ledger.monitoring.measures import MeasureName
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkKey, WorkState, add_items, new_item
 from memcore.llm.protocol import CHECK_PURPOSE
+from memcore.models.memory_test import MemoryTest, Outcome
 from ops.http.routes.metrics import CACHE_SECONDS, KeptScrapes
 from ops.metrics import collector as collecting
 from ops.metrics.collector import MOST_COMPANIES, Collector
@@ -94,6 +95,10 @@ def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger: Ledge
     ledger.measures.note("acme", MeasureName.CANARY_SENT, 0, at=clock())
     ledger.measures.note("acme", MeasureName.CANARY_FOUND, 0.125, at=clock())
     ledger.ticks.note("acme", sent=0)
+    test = MemoryTest(agent="ada", name="lift", question="who?", finds=("Rosa",))
+    ledger.memory_tests.register("acme", [test], notes=[])
+    failed = [each.model_copy(update={"outcome": Outcome.FAILED}) for each in ledger.memory_tests.list("acme")]
+    ledger.memory_tests.keep("acme", failed)
     _run(ledger, clock, "acme", "ada", ends=WorkState.DONE)
     _run(ledger, clock, "acme", "bob", ends=WorkState.HELD)
     _run(ledger, clock, "acme", "cy", ends=None)
@@ -106,6 +111,7 @@ def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger: Ledge
     assert seen["memtend_store_to_findable_seconds"] == {labels(): 0.125}
     assert seen["memtend_tick_age_seconds"] == {frozenset(): 420}
     assert seen["memtend_runs_held"] == {labels(): 1}
+    assert seen["memtend_memory_tests_failed"] == {labels(): 1}
     run = {"kind": "maintenance"}
     assert seen["memtend_runs_24h"] == {
         labels(**run, outcome="done"): 1,

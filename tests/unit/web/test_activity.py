@@ -23,6 +23,7 @@ from memcore.ledger.agents import AgentSpec
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import NewRun, RunStep
 from memcore.ledger.work_items import WorkState
+from memcore.models.memory_test import MemoryTest, Outcome
 from ops.http.context import CompanyService
 
 DAY = timedelta(days=1)
@@ -223,3 +224,36 @@ async def test_the_pages_write_nothing(
         for path in PAGES:
             await one.get(path)
         assert written(sqlite_ledger) == before
+
+
+async def test_tests_that_failed_stand_first_and_a_key_sees_those_of_its_agents(
+    sqlite_ledger: LedgerUrls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = {"passed": Outcome.PASSED, "failed": Outcome.FAILED, HOSTILE: Outcome.FAILED}
+    async with served(sqlite_ledger, tmp_path, monkeypatch) as at:
+        tests = at.opened.context.ledger.memory_tests
+        given = {"passed": "ada", "new": "ada", "failed": "ada", HOSTILE: "bob"}
+        named = [MemoryTest(agent=agent, name=name, question=name, finds=("x",)) for name, agent in given.items()]
+        tests.register("acme", named, notes=[])
+        kept = [each for each in tests.list("acme") if each.name in outcomes]
+        more = {"reasons": (HOSTILE,), "run_id": at.run_id}
+        tests.keep("acme", [each.model_copy(update={**more, "outcome": outcomes[each.name]}) for each in kept])
+        async with signed_in(at.opened.app, at.opened.key()) as one:
+            first = await one.get("activity")
+            assert "2 failed tests" in first
+            assert "Something waits for a person." in first
+            page = await one.get("tests")
+            named_first = re.findall(r'<th scope="row">([^<]*)', page)
+            assert named_first[2:] == ["new", "passed"]
+            assert f"/console/runs/{at.run_id}" in page
+            assert "<img" not in page
+            assert "1 registered" in await one.get("tests?agent=bob")
+        async with signed_in(at.opened.app, at.opened.key(agents=["ada"], verbs=(Verb.READ,))) as one:
+            assert "1 failed tests" in await one.get("activity")
+            page = await one.get("tests")
+            assert "3 registered" in page
+            assert "of bob" not in page
+            await one.get("tests?agent=bob", 403)
+        at.opened.context.ledger.companies.add("globex")
+        async with signed_in(at.opened.app, at.opened.key(company="globex")) as one:
+            assert "0 registered" in await one.get("tests")
