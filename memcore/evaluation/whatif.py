@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self, cast
+from typing import NamedTuple, Self, cast
 
 from memcore.backends.factory import WorkerBackend
 from memcore.backends.protocol import MemoryBackend, VectorBackend, pages, vector_backend_of
@@ -14,6 +14,7 @@ from memcore.jobs import RecordedQuery
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.runs import RunStep
 from memcore.maintenance.outlook import Outlook
+from memcore.maintenance.registered import ProbingTests
 from memcore.maintenance.service import MaintenanceService
 from memcore.maintenance.shadow import ShadowMemories
 from memcore.models.base import Frozen
@@ -73,6 +74,8 @@ class WhatIf(Frozen):
         questions: recorded questions that were asked of what each run would leave, as prompts under its policy.
         more, fewer: questions for which ``then`` shows more, or fewer, of the memories that were shown when they were
             asked; what stands for a memory counts as the memory.
+        tests: registered memory tests that were asked of what each run would leave.
+        broken, mended: names of those that fail after ``then`` alone, and of those that fail after ``now`` alone.
     """
 
     agent_id: str
@@ -82,6 +85,16 @@ class WhatIf(Frozen):
     questions: int = 0
     more: int = 0
     fewer: int = 0
+    tests: int = 0
+    broken: tuple[str, ...] = ()
+    mended: tuple[str, ...] = ()
+
+
+class _Left(NamedTuple):
+    """What is found in the memories that a run leaves: of each question how many, and which tests pass."""
+
+    found: list[int]
+    passing: Mapping[str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +106,7 @@ class WhatIfs:
     Args:
         backend: connected.
         now, then: the policy in force, and the other one.
+        questions: recorded questions of an agent that are asked again, the newest.
     """
 
     settings: Settings
@@ -106,15 +120,19 @@ class WhatIfs:
     async def of(self, agent_id: str) -> WhatIf:
         """Compare the next run of an agent. Raises MemoryRetrievalError, MemoryConnectionError, MemoryConfigError."""
         before, after = [await self._service(each).foresee(agent_id) for each in (self.now, self.then)]
-        compared = list(zip(*await self._asked(agent_id, before, after), strict=True))
+        one, other = await self._asked(agent_id, before, after)
+        compared = list(zip(one.found, other.found, strict=True))
         return WhatIf(
             agent_id=agent_id,
             live=before.live,
             now=ExpectedRun.of(before),
             then=ExpectedRun.of(after),
             questions=len(compared),
-            more=sum(one < other for one, other in compared),
-            fewer=sum(one > other for one, other in compared),
+            more=sum(now < then for now, then in compared),
+            fewer=sum(now > then for now, then in compared),
+            tests=len(one.passing),
+            broken=tuple(name for name, passes in one.passing.items() if passes and not other.passing[name]),
+            mended=tuple(name for name, passes in one.passing.items() if other.passing[name] and not passes),
         )
 
     def _service(self, policy: Policy) -> MaintenanceService:
@@ -127,38 +145,38 @@ class WhatIfs:
             clock=self.clock,
         )
 
-    async def _asked(self, agent_id: str, before: Outlook, after: Outlook) -> tuple[list[int], list[int]]:
-        """Return for each recorded question how many of its memories a prompt shows of what each run leaves."""
+    async def _asked(self, agent_id: str, before: Outlook, after: Outlook) -> tuple[_Left, _Left]:
         queries = self.ledger.recorded_queries.of(self.settings.company, agent_id)[: self.questions]
         vectors = vector_backend_of(self.backend)
-        if not queries or vectors is None:
-            return [], []
+        if vectors is None:
+            return _Left([], {}), _Left([], {})
         repetitions = Repetitions()
-        async for page in pages(self.backend, Where(agent_id=agent_id)):
-            repetitions.add(page)
+        if queries:
+            async for page in pages(self.backend, Where(agent_id=agent_id)):
+                repetitions.add(page)
         # A prompt shows once what several memories say.
         said_by = {each: group.kept for group in repetitions.groups() for each in group.repeated}
-        found = [
-            await self._found(vectors, agent_id, queries, outlook, policy, said_by)
-            for outlook, policy in ((before, self.now), (after, self.then))
-        ]
-        return found[0], found[1]
+        return (
+            await self._left(vectors, queries, before, self.now, said_by),
+            await self._left(vectors, queries, after, self.then, said_by),
+        )
 
-    async def _found(
+    async def _left(
         self,
         vectors: VectorBackend,
-        agent_id: str,
         queries: Sequence[RecordedQuery],
         outlook: Outlook,
         policy: Policy,
         said_by: Mapping[str, str],
-    ) -> list[int]:
+    ) -> _Left:
+        agent_id = outlook.snapshot.agent_id
         shadow = await ShadowMemories.of(vectors, agent_id)
         asked_for = sorted({each for query in queries for each in query.memory_ids})
         # The shadow reads the newest memories alone.
         await shadow.add(await self.backend.get_many(agent_id, asked_for, with_vectors=True))
-        is_archiving = policy.memory.consolidation.archival.enabled
-        stands_for = await _run(shadow, agent_id, outlook, is_archiving=is_archiving)
+        stands_for = await _run(shadow, outlook)
+        texts = {each.entry.id: each.entry.content for draft in outlook.adopted for each in draft.found}
+        tests = await ProbingTests.of(outlook.snapshot, shadow, texts)
         await shadow.ask({query.question: () for query in queries})
         shown = LastUse()
         prompts = ContextInjectionStrategy.from_policy(
@@ -171,26 +189,26 @@ class WhatIfs:
             await prompts.prepare_messages(agent_id, query.question, budget)
             used = set(shown.taken())
             alike = ({each, said_by.get(each, each)} for each in query.memory_ids)
-            found.append(
-                sum(not used.isdisjoint(all_of | {stands_for.get(each, each) for each in all_of}) for all_of in alike)
-            )
-        return found
+            any_of = (one | {stands_for.get(each, each) for each in one} for one in alike)
+            found.append(sum(not used.isdisjoint(each) for each in any_of))
+        return _Left(found, tests.passing)
 
 
-async def _run(shadow: ShadowMemories, agent_id: str, outlook: Outlook, *, is_archiving: bool) -> Mapping[str, str]:
+async def _run(shadow: ShadowMemories, outlook: Outlook) -> Mapping[str, str]:
     """Let the shadow be what a run leaves; return the memories that stand for others, by these."""
     stands_for: dict[str, str] = {}
+    snapshot = outlook.snapshot
     for draft in outlook.adopted:
         summary = draft.verdict.summary if draft.verdict else draft.summary
         assert summary is not None  # noqa: S101  # for the type checker: what is adopted has one
         await shadow.add([*draft.found, summary])
         stands_for |= {each.entry.id: summary.entry.id for each in draft.found}
-        if is_archiving and not summary.is_lossless:
+        if snapshot.policy.archival.enabled and not summary.is_lossless:
             copies = [
                 ArchivedCopy(archival_id=each.entry.id, summary_id=summary.entry.id, record=each)
                 for each in draft.found
             ]
-            await shadow.index_archived(agent_id, copies)
+            await shadow.index_archived(snapshot.agent_id, copies)
         else:
             shadow.hide([each.entry.id for each in draft.found])
     shadow.hide([each for each, step in outlook.gone.items() if step is not RunStep.CONSOLIDATION])

@@ -20,6 +20,7 @@ class Outlook:
     """What the next run would do to an agent's memories.
 
     Attributes:
+        snapshot: the agent, and the rules by which the run would go.
         live: memories that are there now.
         gone: the ids of those that go, with the step that takes them.
         adopted: the groups whose memories a summary would replace.
@@ -29,6 +30,7 @@ class Outlook:
         stops: one sentence why the run would be held after retention, or wait; None where it would come to its end.
     """
 
+    snapshot: AgentSnapshot
     live: int
     gone: Mapping[str, RunStep]
     adopted: tuple[Draft, ...] = ()
@@ -69,7 +71,7 @@ async def foresee(
     plan = await make_plan(snapshot, strategy, MemoryScorer(snapshot, value), waits=waits)
     gone = dict.fromkeys(await _due(snapshot), RunStep.RETENTION)
     if waits is not None or plan.is_held:
-        return Outlook(live=plan.live, gone=gone, stops=waits or plan.reason)
+        return Outlook(snapshot=snapshot, live=plan.live, gone=gone, stops=waits or plan.reason)
     cap = TokenCap(snapshot.policy.max_tokens_per_run)
     drafts = [] if strategy is None else [each async for each in drafted(snapshot, strategy, answers, gate, cap)]
     adopted = tuple(each for each in drafts if each.is_adopted)
@@ -95,6 +97,7 @@ async def foresee(
         evicted = await lowest(then(), size=excess, value=scorer, kept_tags=snapshot.kept_tags)
         gone |= dict.fromkeys([each.id for each in evicted], RunStep.ENFORCEMENT)
     return Outlook(
+        snapshot=snapshot,
         live=plan.live,
         gone=gone,
         adopted=adopted,

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from time import monotonic
+from types import MappingProxyType
 from typing import Self
 
 from memcore.backends.protocol import MemoryBackend
@@ -125,17 +126,28 @@ class ProbingTests:
         self._texts: Mapping[str, str] = {}
 
     @classmethod
-    async def of(cls, snapshot: AgentSnapshot, shadow: ShadowMemories) -> Self:
-        """Read the agent's tests, and search for all; their questions are embedded in one batch."""
+    async def of(
+        cls, snapshot: AgentSnapshot, shadow: ShadowMemories, texts: Mapping[str, str] = MappingProxyType({})
+    ) -> Self:
+        """Read the agent's tests, and search for all; their questions are embedded in one batch.
+
+        ``texts`` are those of memories that a summary has replaced in the shadow: tests by their ids follow them.
+        """
         ledger, company, agent_id = snapshot.ledger, snapshot.company, snapshot.agent_id
         every = [each.test for each in ledger.memory_tests.list(company, agent_id)]
         asked = [each for each in every if each.named and each.as_of is None]
-        made = cls(following(ledger, company, agent_id, asked), shadow, snapshot)
+        tests = [each.following(texts) for each in following(ledger, company, agent_id, asked)]
+        made = cls(tests, shadow, snapshot)
         if asked:
             await shadow.keep({each.test.question for each in made._probed})
         for each in made._probed:
             each.show(made._searched(each))
         return made
+
+    @property
+    def passing(self) -> Mapping[str, bool]:
+        """By the name of each test, whether it passes."""
+        return {each.test.name: each.passes for each in self._probed}
 
     async def add(self, sources: Sequence[MemoryRecord]) -> None:
         """Add a group's memories to the shadow, and search for what may be found by those that were not there."""

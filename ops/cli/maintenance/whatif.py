@@ -9,6 +9,7 @@ import typer
 from memcore.config.loader import load_policy
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.ledger import Ledger
+from memcore.models.memory_test import listed_names
 from ops.cli.console import say, show_json
 from ops.cli.session import Commands, JsonCommand
 
@@ -27,7 +28,8 @@ def whatif(
 ) -> None:
     """Show what an agent's next run would do under another policy, beside the one in force; nothing is written.
 
-    Store and embedder stay as they are. Recorded questions are asked of what each run would leave.
+    Store and embedder stay as they are. Recorded questions and registered
+    memory tests are asked of what each run would leave.
     """
     # It brings the models of maintenance and retrieval along, and few commands need them.
     from memcore.evaluation.whatif import WhatIfs  # noqa: PLC0415  # see above
@@ -50,6 +52,7 @@ def whatif(
             "questions": each.questions,
             "more": each.more,
             "fewer": each.fewer,
+            "broken": len(each.broken),
         }
         for each in found
     ]
@@ -62,6 +65,9 @@ def whatif(
     questions, more, fewer = (sum(getattr(each, name) for each in found) for name in ("questions", "more", "fewer"))
     than = "more" if more_left >= 0 else "fewer"
     say(f"{len(found)} agents: {abs(more_left)} memories {than} would be there after the next run")
+    for each in found:
+        if each.broken:
+            say(f"{each.agent_id}: memory tests that would fail then: {listed_names(each.broken)}")
     say(f"{questions} recorded questions: {more} would find more of what they were shown, {fewer} less")
 
 

@@ -10,6 +10,7 @@ from support.vector_backend import VectorInMemory
 from memcore.config.policy import Policy
 from memcore.evaluation.whatif import WhatIf, WhatIfs
 from memcore.jobs import RecordedQuery
+from memcore.models.memory_test import MemoryTest, NamedMemory
 
 TEXTS = (
     "Rosa leads the north team.",
@@ -102,3 +103,19 @@ async def test_a_policy_of_prompts_changes_what_questions_find(world: Maintenanc
     assert found.fewer == found.questions == 3
     back = await tried(world, policy(), now=few)
     assert (back.more, back.fewer) == (3, 0)
+
+
+async def test_tests_that_would_break_are_named(world: MaintenanceFixture) -> None:
+    named = {"team": (uid(1), "Who leads the north team?"), "kiln": (uid(3), "When is the kiln fired?")}
+    tests = [
+        MemoryTest(agent=AGENT, name=name, question=question, finds=(NamedMemory(id=memory_id),))
+        for name, (memory_id, question) in named.items()
+    ]
+    world.ledger.memory_tests.register(COMPANY, tests, notes=[])
+    limited = policy(consolidation={"retention": {"default_retention_days": 58}})
+    world.clock.turn(-timedelta(hours=12))
+    found = await tried(world, limited)
+    # The kiln's memory is merged, and the test by its id follows its text.
+    assert (found.tests, found.broken, found.mended) == (2, ("team",), ())
+    back = await tried(world, policy(), now=limited)
+    assert (back.broken, back.mended) == ((), ("team",))
