@@ -14,7 +14,7 @@ from pathlib import Path
 
 from examples.demo.clients import show_clients
 from examples.demo.console_pages import show_console
-from examples.demo.fleet import agents, experience, fleet, searches
+from examples.demo.fleet import agents, experience, fleet, searches, tests
 from examples.demo.fleet_night import TICK_SECONDS, UNTIL_LATER, FleetDemo, fleet_demo
 from examples.demo.learning import Learning
 from examples.demo.learning_report import show_learning
@@ -26,6 +26,7 @@ from examples.demo.report import (
     show_refused,
     show_run,
     show_searches,
+    show_tests,
     show_undo,
     show_why,
 )
@@ -93,10 +94,12 @@ def _show_history(demo: FleetDemo, model: DemoModel, home: Path) -> tuple[bool, 
     say(f"\n{len(memories)} memories of {len(stored)} agents came in through the queue in {took:.1f} s")
     scenario = experience()
     demo.store_experience(scenario)
+    registered = demo.register_tests(tests(now))
     runs = demo.run_maintenance(stored, due=now)
     say("\nThe first maintenance run, started by beat: what each agent had, what was removed and what was created")
     show_run(runs, {agent_id: demo.balance(agent_id, ids) for agent_id, ids in stored.items()})
     show_refused(demo, runs)
+    show_tests(demo, runs, registered=registered)
     show_searches(demo, searches(now))
     show_why(demo, runs[scenario.agent])
     stored[scenario.agent] += show_lesson(demo, scenario.agent, model=model.about)

@@ -18,10 +18,12 @@ from memcore.config.settings import Settings
 from memcore.errors import MemoryStoreError
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.ledger import Ledger
+from memcore.ledger.monitoring.memory_tests import RegisteredTest
 from memcore.ledger.runs import Run
 from memcore.ledger.work_items import WorkState
 from memcore.maintenance.provenance import MemoryHistory, trace_memory
 from memcore.models.memory import COMPRESSED_TAG, MemoryEntry, MemoryQuery
+from memcore.models.memory_test import MemoryTest, NamedMemory
 from memcore.records import Where
 
 #: How long the import, or the run, may take before the demo gives up, in seconds; both take a tenth of it.
@@ -74,6 +76,26 @@ class FleetDemo:
         for record, memory_id in zip(records, receipt.memory_ids, strict=True):
             ids[record.agent_id].append(memory_id)
         return dict(ids)
+
+    def register_tests(self, questions: Iterable[FleetQuestion]) -> int:
+        """Register a memory test for each question: its answer is found; return how many there are."""
+        tests = [
+            MemoryTest(agent=each.agent_id, name=each.text, question=each.text, finds=(NamedMemory(text=each.answer),))
+            for each in questions
+        ]
+        return self.ledger.memory_tests.register(self.company, tests, notes=[])
+
+    def tests_after(self, runs: Iterable[Run]) -> tuple[RegisteredTest, ...]:
+        """Wait until the tests of agents whose memories were merged were asked after their runs, and return these."""
+        merged = [run for run in runs if run.counts.get("consolidated") and run.finished_at is not None]
+        deadline = time.monotonic() + LIMIT_SECONDS
+        for run in merged:
+            while self.ledger.memory_tests.due(self.company, run.agent_id, before=run.finished_at or run.created_at):
+                if time.monotonic() > deadline:
+                    msg = f"the memory tests of {run.agent_id} were not asked"
+                    raise MemoryStoreError(msg)
+                time.sleep(_POLL_INTERVAL_SECONDS)
+        return tuple(test for run in merged for test in self.ledger.memory_tests.list(self.company, run.agent_id))
 
     def run_maintenance(self, agent_ids: Iterable[str], *, due: datetime) -> dict[str, Run]:
         """Set the agents due and wait until beat, the tick and the workers have brought each through its run.

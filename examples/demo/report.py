@@ -10,6 +10,7 @@ from examples.demo.fleet_night import FleetDemo
 from memcore.ledger.consolidation_groups import GroupState
 from memcore.ledger.llm_usage import UsageBy
 from memcore.ledger.runs import Run
+from memcore.models.memory_test import Outcome, listed_names
 from ops.cli.console import say, show_rows
 
 #: Results shown for each example search.
@@ -53,6 +54,22 @@ def show_refused(demo: FleetDemo, runs: Mapping[str, Run]) -> None:
     for group in refused[:1]:
         of = f"{len(group.source_ids)} memories of {group.agent_id}"
         say(f"  one is of {of}: of {group.found_before} answers their summary would have left {group.found_after}")
+
+
+def show_tests(demo: FleetDemo, runs: Mapping[str, Run], *, registered: int) -> None:
+    """Print for which memory tests the gate left memories as they are, and what came of all after the runs."""
+    groups = demo.ledger.consolidation_groups
+    kept = [
+        name
+        for run in runs.values()
+        for each in groups.of_run(demo.company, run.run_id, state=GroupState.REFUSED)
+        for name in each.tests or ()
+    ]
+    say(f"\n{registered} memory tests were registered; summaries would have broken {len(kept)}: {listed_names(kept)}")
+    asked = demo.tests_after(runs.values())
+    failed = [each.name for each in asked if each.outcome is not Outcome.PASSED]
+    said = f", {len(failed)} failed: {listed_names(failed)}" if failed else ""
+    say(f"  so their memories stayed; asked after the runs, {len(asked) - len(failed)} passed{said}")
 
 
 def show_searches(demo: FleetDemo, questions: Iterable[FleetQuestion]) -> None:

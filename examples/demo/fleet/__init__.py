@@ -4,7 +4,7 @@ from examples.demo.fleet.agents import FleetAgent, agents
 from examples.demo.fleet.generator import fleet
 from examples.demo.fleet.memory import FleetMemory
 from examples.demo.fleet.ordeal import FleetExperience, experience
-from examples.demo.fleet.questions import FleetQuestion, evaluation, searches
+from examples.demo.fleet.questions import FleetQuestion, evaluation, searches, tests
 from examples.demo.fleet.traces import ITS_QUESTION, NEWCOMER, SHARED_FAILURE, traces
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "experience",
     "fleet",
     "searches",
+    "tests",
     "traces",
 ]

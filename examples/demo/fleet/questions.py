@@ -14,13 +14,13 @@ class FleetQuestion(Frozen):
     """A question to one agent's memory.
 
     Attributes:
-        expects: keys of the memories of which a good search returns at least one near the top.
-        answer: what a good answer contains, in a person's words; empty in the evaluation set.
+        expects: keys of the memories of which a good search returns at least one near the top; none in a test.
+        answer: what a good answer contains, in a person's words; empty in the evaluation set. In a test, word for word.
     """
 
     agent_id: NotBlankStr
     text: NotBlankStr
-    expects: tuple[NotBlankStr, ...]
+    expects: tuple[NotBlankStr, ...] = ()
     answer: str = ""
 
 
@@ -32,6 +32,11 @@ def searches(now: datetime) -> tuple[FleetQuestion, ...]:
 def evaluation(now: datetime) -> tuple[FleetQuestion, ...]:
     """Return the evaluation set: questions with the keys of the memories that answer them."""
     return tuple(_asked("evaluation", now))
+
+
+def tests(now: datetime) -> tuple[FleetQuestion, ...]:
+    """Return the memory tests of the fleet: questions about what is old, with a detail that must still be found."""
+    return tuple(_asked("tests", now))
 
 
 def _asked(part: str, now: datetime) -> Iterator[FleetQuestion]:
