@@ -18,7 +18,6 @@ from memcore.evaluation.asking import AskedAt, Kept
 from memcore.jobs import Deferred, Outcome
 from memcore.ledger.agents import LENGTHS
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.migrate import migrate
 from memcore.ledger.runs import NewRun, Run
 from memcore.ledger.work_items import WorkState
 from memcore.llm.accounting import create_model
@@ -121,6 +120,9 @@ class DailyMaintenance:
         """Open it on a connected backend, with tables in the settings' folder, until the stack closes."""
         folder = settings.home / "data"
         urls = LedgerUrls(ledger=sqlite_url(folder / "days.db"), journal=sqlite_url(folder / "days-journal.db"))
+        # An engine that reads has no alembic, and no other command needs it here.
+        from memcore.ledger.migrate import migrate  # noqa: PLC0415  # see above
+
         migrate(urls)
         ledger = Ledger.open(urls)
         stack.callback(ledger.close)

@@ -180,7 +180,7 @@ class ActivityReader:
             .join(work_items, its)
             .where(equals(runs, company=company, agent_id=agent_id))
             .where(runs.c.created_at >= since, runs.c.created_at <= until)
-            .order_by(runs.c.created_at.desc())
+            .order_by(runs.c.created_at.desc(), runs.c.run_id)
             .limit(most)
         )
         return tuple(AgentRun(**row) for row in reversed(self._ledger.rows(query)))
@@ -203,7 +203,7 @@ class ActivityReader:
         query = (
             select(work_items.c.agent_id, work_items.c.key.label("run_id"), work_items.c.created_at.label("at"))
             .where(*_of(work_items, company, among, without), work_items.c.kind == MaintenancePayload.task, HELD_WORK)
-            .order_by(work_items.c.created_at.desc())
+            .order_by(work_items.c.created_at.desc(), work_items.c.key)
             .limit(MOST_ROWS)
         )
         return {row.agent_id: row for row in reversed(_rows(self._ledger, query))}
@@ -218,13 +218,13 @@ class ActivityReader:
         newest = (
             select(runs.c.agent_id, runs.c.run_id, runs.c.created_at.label("at"))
             .where(*_of(runs, company, among, without), runs.c.created_at >= since)
-            .order_by(runs.c.created_at.desc())
+            .order_by(runs.c.created_at.desc(), runs.c.run_id)
             .limit(MOST_ROWS)
             .subquery()
         )
         its = equals(work_items, company=company, kind=MaintenancePayload.task)
         query = select(newest, work_items.c.state).join(work_items, its & (work_items.c.key == newest.c.run_id))
-        query = query.order_by(newest.c.at.desc())
+        query = query.order_by(newest.c.at.desc(), newest.c.run_id)
         return _rows(self._ledger, query)
 
     def _newest_entries(
@@ -235,7 +235,7 @@ class ActivityReader:
             # Not by its name alone: SQLite, which knows no better, would read all entries of the company.
             .where(bookings.c.company.concat("") == company, *_among(bookings, among, without))
             .where(KEPT, bookings.c.settled_at >= since)
-            .order_by(bookings.c.settled_at.desc())
+            .order_by(bookings.c.settled_at.desc(), bookings.c.run_id)
             .limit(MOST_ROWS)
         )
         return _rows(self._journal, query)

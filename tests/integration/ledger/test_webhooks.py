@@ -20,7 +20,7 @@ from memcore.ledger.ledger import Ledger
 from memcore.ledger.llm_usage import Caps, NewCall, Spent
 from memcore.ledger.runs import NewRun, Run
 from memcore.ledger.work_items import REDISPATCH_AFTER, WorkState
-from memcore.models.memory_test import MemoryTest, Outcome
+from memcore.models.memory_test import MemoryTest, NamedMemory, Outcome
 from memcore.models.webhook import EventNotice, WebhookEventType
 
 DAY = timedelta(days=1)
@@ -79,7 +79,7 @@ def _spends(ledger: Ledger) -> Callable[[], object]:
 
 
 def _breaks(ledger: Ledger) -> Callable[[], object]:
-    test = MemoryTest(agent="ada", name="lift", question="hunter2", finds=("hunter2",))
+    test = MemoryTest(agent="ada", name="lift", question="hunter2", finds=(NamedMemory(text="hunter2"),))
     ledger.memory_tests.register(COMPANY, [test], notes=[])
     (kept,) = ledger.memory_tests.list(COMPANY)
     failed = kept.model_copy(update={"outcome": Outcome.FAILED, "reasons": ("hunter2",), "run_id": "r"})

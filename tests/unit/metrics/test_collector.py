@@ -25,7 +25,7 @@ from memcore.ledger.monitoring.measures import MeasureName
 from memcore.ledger.runs import NewRun
 from memcore.ledger.work_items import WorkKey, WorkState, add_items, new_item
 from memcore.llm.protocol import CHECK_PURPOSE
-from memcore.models.memory_test import MemoryTest, Outcome
+from memcore.models.memory_test import MemoryTest, NamedMemory, Outcome
 from ops.http.routes.metrics import CACHE_SECONDS, KeptScrapes
 from ops.metrics import collector as collecting
 from ops.metrics.collector import MOST_COMPANIES, Collector
@@ -95,7 +95,7 @@ def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger: Ledge
     ledger.measures.note("acme", MeasureName.CANARY_SENT, 0, at=clock())
     ledger.measures.note("acme", MeasureName.CANARY_FOUND, 0.125, at=clock())
     ledger.ticks.note("acme", sent=0)
-    test = MemoryTest(agent="ada", name="lift", question="who?", finds=("Rosa",))
+    test = MemoryTest(agent="ada", name="lift", question="who?", finds=(NamedMemory(text="Rosa"),))
     ledger.memory_tests.register("acme", [test], notes=[])
     failed = [each.model_copy(update={"outcome": Outcome.FAILED}) for each in ledger.memory_tests.list("acme")]
     ledger.memory_tests.keep("acme", failed)

@@ -23,7 +23,7 @@ from memcore.ledger.agents import AgentSpec
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.runs import NewRun, RunStep
 from memcore.ledger.work_items import WorkState
-from memcore.models.memory_test import MemoryTest, Outcome
+from memcore.models.memory_test import MemoryTest, NamedMemory, Outcome
 from ops.http.context import CompanyService
 
 DAY = timedelta(days=1)
@@ -233,7 +233,10 @@ async def test_tests_that_failed_stand_first_and_a_key_sees_those_of_its_agents(
     async with served(sqlite_ledger, tmp_path, monkeypatch) as at:
         tests = at.opened.context.ledger.memory_tests
         given = {"passed": "ada", "new": "ada", "failed": "ada", HOSTILE: "bob"}
-        named = [MemoryTest(agent=agent, name=name, question=name, finds=("x",)) for name, agent in given.items()]
+        named = [
+            MemoryTest(agent=agent, name=name, question=name, finds=(NamedMemory(text="x"),))
+            for name, agent in given.items()
+        ]
         tests.register("acme", named, notes=[])
         kept = [each for each in tests.list("acme") if each.name in outcomes]
         more = {"reasons": (HOSTILE,), "run_id": at.run_id}
