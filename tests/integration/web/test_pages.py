@@ -22,7 +22,6 @@ from ops.web.pages import fenced
 #: Pages that a company without agents has, too.
 PAGES = (
     "activity",
-    "tests",
     "fleet",
     "runs",
     "memories",
