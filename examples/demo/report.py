@@ -65,11 +65,12 @@ def show_tests(demo: FleetDemo, runs: Mapping[str, Run], *, registered: int) -> 
         for each in groups.of_run(demo.company, run.run_id, state=GroupState.REFUSED)
         for name in each.tests or ()
     ]
-    say(f"\n{registered} memory tests were registered; summaries would have broken {len(kept)}: {listed_names(kept)}")
+    broken = f"{len(kept)}: {listed_names(kept)}; so their memories stayed" if kept else "none"
+    say(f"\n{registered} memory tests were registered; summaries would have broken {broken}")
     asked = demo.tests_after(runs.values())
     failed = [each.name for each in asked if each.outcome is not Outcome.PASSED]
     said = f", {len(failed)} failed: {listed_names(failed)}" if failed else ""
-    say(f"  so their memories stayed; asked after the runs, {len(asked) - len(failed)} passed{said}")
+    say(f"  asked after the runs, {len(asked) - len(failed)} passed{said}")
 
 
 def show_searches(demo: FleetDemo, questions: Iterable[FleetQuestion]) -> None:

@@ -187,6 +187,10 @@ class MemoryRetrievalConfig(Frozen):
     rerank_cache_ttl_seconds: int = Field(default=3600, ge=60, le=86_400)
     self_editing: SelfEditingMemoryConfig = SelfEditingMemoryConfig()
 
+    def without_model(self) -> Self:
+        """Return the policy for searches that are compared: a model would cost much and answer each time otherwise."""
+        return self.model_copy(update={"retriever": "flat", "query_specific_rerank_enabled": False})
+
     @model_validator(mode="after")
     def _weights_make_one(self) -> Self:
         weights = "relevance_weight", "recency_weight"

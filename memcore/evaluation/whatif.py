@@ -25,9 +25,6 @@ from memcore.retrieval.repetitions import Repetitions
 #: Recorded questions of an agent that are asked again, the newest.
 QUESTIONS = 50
 
-#: Prompts are compared, not answers: no part of them may differ by chance, or cost much.
-_WITHOUT_MODEL = {"retriever": "flat", "query_specific_rerank_enabled": False}
-
 
 class ExpectedRun(Frozen):
     """What the next run would do to an agent's memories under a policy.
@@ -216,5 +213,6 @@ async def _run(shadow: ShadowMemories, outlook: Outlook) -> Mapping[str, str]:
 
 
 def _without_model(policy: Policy) -> Policy:
-    retrieval = policy.memory.retrieval.model_copy(update=_WITHOUT_MODEL)
-    return policy.model_copy(update={"memory": policy.memory.model_copy(update={"retrieval": retrieval})})
+    memory = policy.memory
+    without = memory.model_copy(update={"retrieval": memory.retrieval.without_model()})
+    return policy.model_copy(update={"memory": without})

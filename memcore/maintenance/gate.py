@@ -46,9 +46,6 @@ from memcore.untrusted_text import TAG_MEMORY_ENTRY
 #: Tags of what a model wrote.
 _MODELS = frozenset({SYNTHESIZED_TAG, ABSTRACTIVE_TAG})
 
-#: The gate compares two searches of one kind, many times: a model would cost much and answer each time differently.
-_WITHOUT_MODEL = {"retriever": "flat", "query_specific_rerank_enabled": False}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFigures:
@@ -114,8 +111,8 @@ class Gate:
         has_archive = archive_index_of(snapshot.backend) is not None
         # Nor is anything held back: a drawn question may have little evidence, and a group would stay by chance.
         least = {"standing": Shown.ANY, "min_relevance": 0.0}
-        changed = {"zoom": retrieval.zoom and has_archive, **least, **_WITHOUT_MODEL}
-        self._retrieval = retrieval.model_copy(update=changed)
+        changed = {"zoom": retrieval.zoom and has_archive, **least}
+        self._retrieval = retrieval.without_model().model_copy(update=changed)
         self._backend = vector_backend_of(snapshot.backend) if config.enabled else None
         self._recorded: dict[str, list[tuple[int, int, str]]] = {}
         self._asked: tuple[ShadowMemories, ProbingTests] | None = None

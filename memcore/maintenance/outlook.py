@@ -1,6 +1,6 @@
 """Outlooks: what an agent's memories would be after its next run, one by one, without making it."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memcore.backends.protocol import pages
@@ -8,9 +8,9 @@ from memcore.ledger.runs import RunStep
 from memcore.maintenance.consolidation.answers import NoAnswers
 from memcore.maintenance.consolidation.step import TokenCap
 from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
-from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, lowest
+from memcore.maintenance.enforcement import MemoryScorer, MemoryValue
 from memcore.maintenance.gate import Gate
-from memcore.maintenance.plan import Draft, drafted, make_plan, with_gone
+from memcore.maintenance.plan import Draft, drafted, evicted, make_plan, with_gone
 from memcore.maintenance.rules import AgentSnapshot
 from memcore.records import MemoryRecord
 
@@ -78,24 +78,11 @@ async def foresee(
     asking = [each for each in drafts if not each.is_written]
     gone |= dict.fromkeys(_members(adopted), RunStep.CONSOLIDATION)
     replaced = {*gone, *_members(asking)}
-    coming = [each.summary for each in (*adopted, *asking) if each.summary is not None]
-
-    async def then() -> AsyncIterator[tuple[MemoryRecord, ...]]:
-        async for page in pages(snapshot.backend, snapshot.free):
-            yield tuple(record for record in page if record.entry.id not in replaced)
-        yield tuple(coming)
-
+    coming = [each for each in (*adopted, *asking) if each.summary is not None]
     free = await snapshot.backend.count_where(snapshot.free) if snapshot.protected_by_undo else plan.live
     excess = free - len(replaced) + len(coming) - snapshot.terms.max_memories
-    if excess > 0:
-        uses = {
-            each.summary.entry.id: tuple(_members([each]))
-            for each in adopted
-            if each.keeps_uses and each.summary is not None
-        }
-        scorer = MemoryScorer(snapshot, value, every=then, replaced=uses)
-        evicted = await lowest(then(), size=excess, value=scorer, kept_tags=snapshot.kept_tags)
-        gone |= dict.fromkeys([each.id for each in evicted], RunStep.ENFORCEMENT)
+    over = await evicted(snapshot, value, excess, gone=replaced, drafts=coming)
+    gone |= dict.fromkeys(over, RunStep.ENFORCEMENT)
     return Outlook(
         snapshot=snapshot,
         live=plan.live,

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import Field
@@ -20,7 +20,7 @@ from memcore.maintenance.consolidation.strategy import (
     summary_record,
     write_draft,
 )
-from memcore.maintenance.enforcement import MemoryScorer, lowest
+from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, lowest
 from memcore.maintenance.gate import Gate, Verdict
 from memcore.maintenance.probes import asks_model
 from memcore.maintenance.retention import find_pruned
@@ -328,7 +328,7 @@ async def with_details(
     plan: MaintenancePlan,
     snapshot: AgentSnapshot,
     strategy: ConsolidationStrategy | None,
-    value: MemoryScorer,
+    rule: MemoryValue,
     *,
     answers: NoAnswers,
     gate: Gate,
@@ -342,10 +342,11 @@ async def with_details(
     cap = TokenCap(snapshot.policy.max_tokens_per_run)
     drafts = [] if strategy is None else [each async for each in drafted(snapshot, strategy, answers, gate, cap)]
     members = [member.id for draft in drafts for member in draft.group.members]
-    summaries = [draft.summary for draft in drafts if draft.summary is not None]
+    excess = plan.removed_by(RunStep.ENFORCEMENT)
+    over_limit = await evicted(snapshot, rule, excess, gone=frozenset(members), drafts=drafts)
     more = {
         RunStep.CONSOLIDATION: {**_archived(members), "questions": answers.asked, "tokens": cap.used},
-        RunStep.ENFORCEMENT: _archived(await _evicted(plan, snapshot, value, frozenset(members), summaries)),
+        RunStep.ENFORCEMENT: _archived(over_limit),
     }
     steps = tuple([step.model_copy(update=more.get(step.step)) for step in plan.steps])
     verdicts = [draft.verdict for draft in drafts if draft.verdict is not None]
@@ -432,30 +433,28 @@ def _archived(ids: Sequence[str]) -> dict[str, object]:
     return {"archived": len(ids), "archived_examples": tuple(ids[:MAX_EXAMPLES])}
 
 
-async def _evicted(
-    plan: MaintenancePlan,
-    snapshot: AgentSnapshot,
-    value: MemoryScorer,
-    gone: frozenset[str],
-    summaries: Sequence[MemoryRecord],
+async def evicted(
+    snapshot: AgentSnapshot, rule: MemoryValue, excess: int, *, gone: Collection[str], drafts: Sequence[Draft]
 ) -> list[str]:
-    excess = sum(step.removed for step in plan.steps if step.step is RunStep.ENFORCEMENT)
-    if not excess:
+    """Return the ids of what enforcement would remove once the drafts' summaries stand for their memories.
+
+    ``gone`` are memories that the steps before would have taken, those of the drafts among them.
+    """
+    if excess <= 0:
         return []
 
     async def then() -> AsyncIterator[tuple[MemoryRecord, ...]]:
         async for page in pages(snapshot.backend, snapshot.free):
-            yield page
-        yield tuple(summaries)
+            yield tuple(each for each in page if each.entry.id not in gone and snapshot.survives_retention(each))
+        yield tuple(draft.summary for draft in drafts if draft.summary is not None)
 
-    found = await lowest(
-        then(),
-        size=excess,
-        value=value,
-        counts=lambda record: record.entry.id not in gone and snapshot.survives_retention(record),
-        kept_tags=snapshot.kept_tags,
-    )
-    return [each.id for each in found]
+    uses = {
+        draft.summary.entry.id: tuple(each.entry.id for each in draft.found)
+        for draft in drafts
+        if draft.keeps_uses and draft.is_adopted and draft.summary is not None
+    }
+    scorer = MemoryScorer(snapshot, rule, every=then, replaced=uses)
+    return [each.id for each in await lowest(then(), size=excess, value=scorer, kept_tags=snapshot.kept_tags)]
 
 
 def _groups(merged: Sequence[SummaryGroup]) -> tuple[PlannedGroup, ...]:

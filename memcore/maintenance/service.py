@@ -146,9 +146,8 @@ class MaintenanceService:
         plan = await make_plan(snapshot, strategy, MemoryScorer(snapshot, self.value), waits=waits or few)
         if not in_detail:
             return plan
-        return await with_details(
-            plan, snapshot, strategy, MemoryScorer(snapshot, self.value), answers=answers, gate=self._gate(snapshot)
-        )
+        gate = self._gate(snapshot)
+        return await with_details(plan, snapshot, strategy, self.value, answers=answers, gate=gate)
 
     async def foresee(self, agent_id: str) -> Outlook:
         """Return what a run would do to the agent's memories now, one by one; nothing is written, no model is asked."""

@@ -74,8 +74,9 @@ def test_the_demo_tells_its_history_balances_every_account_and_leaves_nothing_be
     line(printed, r"^the gate refused [1-9]\d* groups, .*\n  one is of \d+ memories of \w+: of [1-9]\d* answers")
     line(
         printed,
-        r"^5 memory tests were registered; summaries would have broken [1-9]: '.*\n"
-        r"  so their memories stayed; asked after the runs, 5 passed$",
+        # Which memories make a group depends on the day.
+        r"^5 memory tests were registered; summaries would have broken (none|[1-5]: '.*; so their memories stayed)\n"
+        r"  asked after the runs, 5 passed$",
     )
     line(printed, r"why does oncall have .*It was made of:\n  \S{36}  full text in: archive")
     line(printed, r"system:memory:compress:\w+: [1-9] asked, [1-9]\d* tokens read, [1-9]\d* written")

@@ -52,7 +52,10 @@ WHAT_IF = (
         "return True",
     ),
     ("return (*alike, *(each for one in alike for each in self._replaced.get(one, ())))", "return alike"),
-    ("yield tuple(record for record in page if record.entry.id not in replaced)", "yield page"),
+    (
+        "over = await evicted(snapshot, value, excess, gone=replaced, drafts=coming)",
+        "over = await evicted(snapshot, value, excess, gone=(), drafts=coming)",
+    ),
     (
         "return self.live - len(self.gone.keys() - made) + len(made - self.gone.keys())",
         "return self.live - len(self.gone)",

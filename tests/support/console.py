@@ -16,6 +16,22 @@ from memcore.config.urls import LedgerUrls
 #: The address that the tests' requests name.
 ORIGIN = "http://api"
 
+#: Pages that a company without agents has, too.
+PAGES = (
+    "activity",
+    "activity/tests",
+    "fleet",
+    "runs",
+    "memories",
+    "approvals",
+    "skills",
+    "distrusts",
+    "queues",
+    "cost",
+    "embedder",
+    "audit",
+)
+
 _TOKEN = re.compile(r'name="csrf" value="([^"]+)"')
 
 

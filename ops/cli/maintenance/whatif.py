@@ -1,16 +1,19 @@
 """``memtend whatif``: what another policy would do to the memories that are there."""
 
 import random
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import Progress
 
 from memcore.config.loader import load_policy
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory_test import listed_names
-from ops.cli.console import say, show_json
+from ops.cli.console import cell, say, show_json
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands()
@@ -35,11 +38,20 @@ def whatif(
     from memcore.evaluation.whatif import WhatIfs  # noqa: PLC0415  # see above
 
     other = command.policy_from(load_policy(policy))
-    with command.ledger() as ledger, command.backend() as (backend, runner):
+    is_silent = command.as_json or not sys.stderr.isatty()
+    with (
+        command.ledger() as ledger,
+        command.backend() as (backend, runner),
+        Progress(console=Console(stderr=True), disable=is_silent) as progress,
+    ):
         compared = WhatIfs(settings=command.settings, backend=backend, ledger=ledger, now=command.policy, then=other)
-        found = [runner.run(compared.of(each)) for each in _agents(ledger, command.company, agents, sample)]
+        chosen = _agents(ledger, command.company, agents, sample)
+        found = [runner.run(compared.of(each)) for each in progress.track(chosen, description="agents")]
     if command.as_json:
         show_json(found)
+        return
+    if not found:
+        say("no agent is registered")
         return
     rows = [
         {
@@ -56,19 +68,22 @@ def whatif(
         }
         for each in found
     ]
-    command.show_rows(rows, *(rows[0] if rows else ("agent",)))
+    command.show_rows(rows, *rows[0])
     for each in found:
         for named, run in (("now", each.now), ("then", each.then)):
             if run.stops is not None:
-                say(f"{each.agent_id}, {named}: stops after retention: {run.stops}")
+                say(f"{cell(each.agent_id)}, {named}: stops after retention: {run.stops}")
     more_left = sum(each.then.after - each.now.after for each in found)
     questions, more, fewer = (sum(getattr(each, name) for each in found) for name in ("questions", "more", "fewer"))
     than = "more" if more_left >= 0 else "fewer"
-    say(f"{len(found)} agents: {abs(more_left)} memories {than} would be there after the next run")
+    say(f"{len(found)} agents: after the next run {abs(more_left)} memories {than} would be there under it")
     for each in found:
         if each.broken:
-            say(f"{each.agent_id}: memory tests that would fail then: {listed_names(each.broken)}")
-    say(f"{questions} recorded questions: {more} would find more of what they were shown, {fewer} less")
+            say(f"{cell(each.agent_id)}: memory tests that would fail then: {listed_names(each.broken)}")
+    if questions:
+        say(f"{questions} recorded questions: {more} would find more of what they were shown, {fewer} less")
+    else:
+        say("no question is recorded: see memory.retrieval.record_queries")
 
 
 def _both(now: int, then: int) -> str:

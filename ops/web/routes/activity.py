@@ -146,7 +146,7 @@ async def timeline(request: Request, service: Service, agent: NamedAgent, zoom: 
     )
 
 
-@router.get("/tests")
+@router.get("/activity/tests")
 async def registered(request: Request, caller: CurrentCaller, service: Service, agent: ChosenAgent) -> Response:
     """Show the registered memory tests and what came of each last, those that failed first."""
     caller.require(Verb.READ, agent_id=agent or next(iter(sorted(caller.agents or ())), None))

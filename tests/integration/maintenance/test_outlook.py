@@ -92,7 +92,7 @@ async def test_what_stands_for_repetitions_is_used_as_often_as_they_were(
     world = make_maintenance_fixture(
         ConsolidationConfig(strategy="dedupe", max_memories_per_agent=1, max_removed_fraction=1.0)
     )
-    texts = ("Rosa leads the north team.", "Rosa leads the north team.", "Igor leads the south crew.")
+    texts = ("Rosa leads the north team.", "Rosa leads the north team.", "Igor leads the south team.")
     await world.store(memory(n, days_old=30, content=text) for n, text in enumerate(texts, 1))
     for number, uses in ((1, 3), (2, 3), (3, 4)):
         use = Use(agent_id=AGENT, memory_id=uid(number), uses=uses, last_used_at=START)

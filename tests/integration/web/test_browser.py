@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from support.chromium import NPM_AXE, chromium, npm_packages
+from support.console import PAGES
 from support.console_world import HOSTILE, ConsoleWorld, dead_letter
 from support.evaluation_pages import AFTER, BEFORE, evaluation_page
 from support.present import present
@@ -15,21 +16,6 @@ from support.serve_process import ServeProcess, serve_process
 from memcore.models.approval import ApprovalState
 
 pytestmark = pytest.mark.slow(because="it starts a stack, a server and a browser")
-
-PAGES = (
-    "activity",
-    "tests",
-    "fleet",
-    "runs",
-    "memories",
-    "approvals",
-    "skills",
-    "distrusts",
-    "queues",
-    "cost",
-    "embedder",
-    "audit",
-)
 
 
 @pytest.fixture(scope="module")

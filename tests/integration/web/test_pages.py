@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from html import escape
 
 import pytest
-from support.console import ConsoleClient, signed_in
+from support.console import PAGES, ConsoleClient, signed_in
 from support.console_world import HOSTILE, ConsoleWorld, dead_letter
 from support.http_api import http_api
 from support.memories import new_agent
@@ -18,21 +18,6 @@ from memcore.ledger.access.keys import Verb
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from memcore.models.origin import Channel, Writer, writing_as
 from ops.web.pages import fenced
-
-#: Pages that a company without agents has, too.
-PAGES = (
-    "activity",
-    "fleet",
-    "runs",
-    "memories",
-    "approvals",
-    "skills",
-    "distrusts",
-    "queues",
-    "cost",
-    "embedder",
-    "audit",
-)
 
 
 @asynccontextmanager

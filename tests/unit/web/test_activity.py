@@ -245,18 +245,18 @@ async def test_tests_that_failed_stand_first_and_a_key_sees_those_of_its_agents(
             first = await one.get("activity")
             assert "2 failed tests" in first
             assert "Something waits for a person." in first
-            page = await one.get("tests")
+            page = await one.get("activity/tests")
             named_first = re.findall(r'<th scope="row">([^<]*)', page)
             assert named_first[2:] == ["new", "passed"]
             assert f"/console/runs/{at.run_id}" in page
             assert "<img" not in page
-            assert "1 registered" in await one.get("tests?agent=bob")
+            assert "1 registered" in await one.get("activity/tests?agent=bob")
         async with signed_in(at.opened.app, at.opened.key(agents=["ada"], verbs=(Verb.READ,))) as one:
             assert "1 failed tests" in await one.get("activity")
-            page = await one.get("tests")
+            page = await one.get("activity/tests")
             assert "3 registered" in page
             assert "of bob" not in page
-            await one.get("tests?agent=bob", 403)
+            await one.get("activity/tests?agent=bob", 403)
         at.opened.context.ledger.companies.add("globex")
         async with signed_in(at.opened.app, at.opened.key(company="globex")) as one:
-            assert "0 registered" in await one.get("tests")
+            assert "0 registered" in await one.get("activity/tests")
