@@ -38,8 +38,19 @@ sys.dont_write_bytecode = False
 
 # In memory where there is room: databases and stores wait for the disk at every commit, and here no power is ever cut.
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108  # pytest makes a private folder inside it
-_SPACE_NEEDED = 6 * 1024**3
-if "TMPDIR" not in os.environ and _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free > _SPACE_NEEDED:
+_SPACE_NEEDED = 12 * 1024**3
+_MEMORY = Path("/proc/meminfo")
+
+
+def _has_room() -> bool:
+    # A folder in memory says what it may take, whatever others have taken of the memory.
+    if not (_IN_MEMORY.is_dir() and _MEMORY.is_file() and shutil.disk_usage(_IN_MEMORY).free > _SPACE_NEEDED):
+        return False
+    (available,) = (line.split()[1] for line in _MEMORY.read_text().splitlines() if line.startswith("MemAvailable:"))
+    return int(available) * 1024 > _SPACE_NEEDED
+
+
+if "TMPDIR" not in os.environ and _has_room():
     os.environ["TMPDIR"] = str(_IN_MEMORY)
     tempfile.tempdir = None
 

@@ -1,6 +1,6 @@
 """A store server, and backends on collections of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from support.memories import StoppedClock
@@ -20,10 +20,14 @@ def clock() -> StoppedClock:
 
 
 @pytest.fixture
-def place(shared_place: Mem0Config, sqlite_history: str, request: pytest.FixtureRequest) -> Mem0Config:
+def place(
+    address: StoreAddress, shared_place: Mem0Config, sqlite_history: str, request: pytest.FixtureRequest
+) -> Iterator[Mem0Config]:
     """A collection and a history of the test's own."""
     name = "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
-    return shared_place.model_copy(update={"history_url": sqlite_history, "collection": Mem0Config.collection_of(name)})
+    collection = Mem0Config.collection_of(name)
+    yield shared_place.model_copy(update={"history_url": sqlite_history, "collection": collection})
+    address.drop(collection)
 
 
 @pytest.fixture

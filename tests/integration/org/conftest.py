@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.hashing_embedder import HashingEmbedder
 from support.ledger_records import StoppedClock, copied_urls
+from support.store_servers import StoreAddress
 from support.thorough import also_thorough
 
 from memcore.backends.mem0.backend import Mem0Backend
@@ -51,8 +52,10 @@ def ledger(urls: LedgerUrls, clock: StoppedClock) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-def place(shared_place: Mem0Config, urls: LedgerUrls, company: str) -> Mem0Config:
-    return shared_place.model_copy(update={"ledger_url": urls.ledger, "collection": Mem0Config.collection_of(company)})
+def place(shared_store: StoreAddress, shared_place: Mem0Config, urls: LedgerUrls, company: str) -> Iterator[Mem0Config]:
+    collection = Mem0Config.collection_of(company)
+    yield shared_place.model_copy(update={"ledger_url": urls.ledger, "collection": collection})
+    shared_store.drop(collection)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A store server, and worlds on collections of their own."""
 
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,20 +27,25 @@ def address(shared_store: StoreAddress) -> StoreAddress:
 @pytest.fixture
 def make_maintenance_fixture(
     address: StoreAddress, ledger_template: Path, history_template: Path
-) -> MakeMaintenanceFixture:
+) -> Iterator[MakeMaintenanceFixture]:
+    collections: list[str] = []
+
     def make(folder: Path) -> ReindexWorld:
         company = f"reindex-{next(NUMBERS)}"
         history = folder / "history.db"
         history.write_bytes(history_template.read_bytes())
+        collections.append(Mem0Config.collection_of(company))
         place = Mem0Config(
             url=address.url,
             api_key=SecretStr(address.api_key),
             history_url=f"sqlite:///{history}",
-            collection=Mem0Config.collection_of(company),
+            collection=collections[-1],
         )
         return ReindexWorld(place, copied_urls(ledger_template, folder / "ledger"), company=company)
 
-    return make
+    yield make
+    for each in collections:
+        address.drop(each)
 
 
 @pytest.fixture
