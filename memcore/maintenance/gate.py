@@ -7,6 +7,7 @@ where a model wrote the replacement, with the archive closed and through search 
 are asked as well: a replacement that breaks one is refused, however little else it loses.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +42,9 @@ from memcore.models.memory import ABSTRACTIVE_TAG, SYNTHESIZED_TAG, MemoryQuery
 from memcore.records import ArchivedCopy, MemoryRecord
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.protocol import noting_degraded
-from memcore.untrusted_text import TAG_MEMORY_ENTRY
+from memcore.untrusted_text import TAG_MEMORY_ENTRY, TAG_REFERENCE
+
+_CLOSING = re.compile(f"\n</(?:{TAG_MEMORY_ENTRY}|{TAG_REFERENCE})>")
 
 #: Tags of what a model wrote.
 _MODELS = frozenset({SYNTHESIZED_TAG, ABSTRACTIVE_TAG})
@@ -78,7 +81,7 @@ class Verdict:
 def answers(prompt: str, probe: Probe) -> bool:
     """Return whether one memory of a prompt has the answer, and a word of the question."""
     wanted = terms_of(probe.question)
-    return any(_answers(each.partition(">\n")[2], probe, wanted) for each in prompt.split(f"\n</{TAG_MEMORY_ENTRY}>"))
+    return any(_answers(each.partition(">\n")[2], probe, wanted) for each in _CLOSING.split(prompt))
 
 
 def _answers(memory: str, probe: Probe, wanted: frozenset[str]) -> bool:

@@ -22,7 +22,7 @@ from memcore.models.execution import ChatMessage, MessageRole
 from memcore.models.memory import MemoryCategory, MemoryQuery
 from memcore.models.origin import AUTHORITIES, Authority, Channel, authority, least_shown
 from memcore.retrieval.filters import MemoryFilterStrategy, PassthroughMemoryFilter, TagBasedMemoryFilter
-from memcore.retrieval.formatting import fit, reference_tokens
+from memcore.retrieval.formatting import fit
 from memcore.retrieval.near_equals import varied
 from memcore.retrieval.packing import fit_parts, sure_slots
 from memcore.retrieval.passages import PassageMatcher
@@ -265,7 +265,6 @@ class MemoryPipeline:
         limit: int | None = None,
     ) -> tuple[ScoredMemory, ...]:
         """Return what fits of the memories chosen: leading policies, the agent's own, then the shared ones."""
-        token_budget -= reference_tokens([*leading, *chosen], estimator=self._estimator)
         own, shared = await asyncio.to_thread(
             fit_parts,
             [each for each in chosen if not each.is_shared],
@@ -294,7 +293,6 @@ class MemoryPipeline:
         for is_reference in (False, True):
             alike = [each for each in fitting if each.is_reference is is_reference]
             ordered += await asyncio.to_thread(by_subject, query_text, alike)
-        token_budget -= reference_tokens(ordered, estimator=self._estimator)
         return marked_within(ordered, estimator=self._estimator, token_budget=token_budget)
 
     def note_use(self, agent_id: str, query_text: str | None, injected: Sequence[ScoredMemory]) -> None:

@@ -53,6 +53,17 @@ ORIGINS = (
         "return tuple(each for each in shown if each.raised or not came_through(each.origin, apart))",
         "return shown",
     ),
+    ("tag = TAG_REFERENCE if is_apart else TAG_MEMORY_ENTRY", "tag = TAG_MEMORY_ENTRY"),
+    ("ordered = sorted(memories, key=lambda each: each.is_reference)", "ordered = memories"),
+    ('tag = TAG_REFERENCE if "via" in entry else TAG_PERSON_MEMORY', "tag = TAG_PERSON_MEMORY"),
+    (
+        "said += [REFERENCE_DIRECTIVE] if any(each.is_reference for each in memories) else []",
+        "said += []",
+    ),
+    (
+        '_CLOSING = re.compile(f"\\n</(?:{TAG_MEMORY_ENTRY}|{TAG_REFERENCE})>")',
+        '_CLOSING = re.compile(f"\\n</{TAG_MEMORY_ENTRY}>")',
+    ),
     ("await self._require_as_shown(Raising.of(found.proposal))", "pass"),
     ("if hidden.hides(of.agent_id, of.namespace):", "if False:"),
     ("if not is_shown or (is_distrusted and not current_writer().is_person):", "if not is_shown:"),

@@ -313,8 +313,8 @@ _QUOTED = re.compile(
 #: What acts on who reads it, or belongs to the making of an answer: never a part of a memory.
 _NEVER = re.compile(
     r"</?\s*(?:think(?:ing)?|reason(?:ing)?|reflection|scratchpad|tool_?calls?|function_?calls?|tool_response|invoke|"
-    r"entry|trajectory|candidate|passage|problems|memory-entry|person-said|agent-answered|experience-part|"
-    r"execution-fact|earlier-summary|earlier-answer|script|iframe)\b"
+    r"entry|trajectory|candidate|passage|problems|memory-entry|for-reference|person-said|agent-answered|"
+    r"experience-part|execution-fact|earlier-summary|earlier-answer|script|iframe)\b"
     r"|<\|[^|\n]{1,40}\|>|\[/?(?:tool_calls|inst|sys)\]|<</?sys>>"
     r'|"(?:arguments|tool_calls|function_call|tool_name)"\s*:',
     re.IGNORECASE,

@@ -22,7 +22,7 @@ from memcore.retrieval.formatting import BETWEEN_MEMORIES, memory_blocks
 from memcore.retrieval.protocol import ScoredMemory, fatal_in
 from memcore.retrieval.strategies.arguments import arguments_of
 from memcore.telemetry.events import Event
-from memcore.untrusted_text import TAG_MEMORY_ENTRY, escaped, untrusted_content_directive
+from memcore.untrusted_text import REFERENCE_DIRECTIVE, TAG_MEMORY_ENTRY, escaped, untrusted_content_directive
 
 #: What every error begins with.
 ERROR = "Error:"
@@ -292,4 +292,5 @@ def shown_text(memories: Sequence[ScoredMemory], *notes: str) -> str:
     if not memories:
         return " ".join(said)
     said.append(untrusted_content_directive(TAG_MEMORY_ENTRY))
+    said += [REFERENCE_DIRECTIVE] if any(each.is_reference for each in memories) else []
     return BETWEEN_MEMORIES.join([" ".join(said), memory_blocks(memories, has_ids=True)])

@@ -20,7 +20,7 @@ BUDGET = 1_500
 _AT_ONCE = 8
 
 #: What stands around a memory in a message: a score and a date are no part of its text.
-FRAME = re.compile(r"^<(?:/memory-entry|memory-entry [^>]*)>$", re.MULTILINE)
+FRAME = re.compile(r"^</?(?:memory-entry|for-reference)[^>]*>$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ from memcore.models.organization import OrgFactAuthor, OrgFactCategory, OrgFactW
 from memcore.models.origin import AUTHORITIES, ENGINE, Authority, Channel, Writer, writing_as  # noqa: E402
 from memcore.org.service import LedgerOrgMemory  # noqa: E402
 from memcore.retrieval.context import ContextInjectionStrategy  # noqa: E402
-from memcore.retrieval.formatting import REFERENCE_OPENING  # noqa: E402
+from memcore.untrusted_text import TAG_REFERENCE  # noqa: E402
 
 DAYS = 30
 
@@ -101,7 +101,7 @@ class World(MaintenanceFixture):
             authorities=self.authorities,
         )
         messages = await strategy.prepare_messages(agent_id, question, _TOKENS)
-        own, _, others = messages[-1].content.partition(REFERENCE_OPENING) if messages else ("", "", "")
+        own, _, others = messages[-1].content.partition(f"<{TAG_REFERENCE} ") if messages else ("", "", "")
         return own, others
 
 

@@ -26,7 +26,7 @@ from memcore.models.origin import (
     showing_least,
     writing_as,
 )
-from memcore.retrieval.formatting import REFERENCE_OPENING
+from memcore.untrusted_text import TAG_REFERENCE
 
 KEY = Writer(principal="k", limit=Channel.AGENT)
 OF_KEY = Origin(principals=("k",))
@@ -115,10 +115,10 @@ async def test_a_prompt_shows_them_as_it_shows_memories(talk: ConversationFixtur
     talk.table.extract |= {"Second": extracted(HOME), "First": extracted(AWAY)}
     await drawn(talk, "First: I live in Rome", KEY)
     await drawn(talk, "Second: I live in Berlin")
-    before, _opening, inside = (await loaded(talk, APART)).text().partition(REFERENCE_OPENING)
+    before, _opening, inside = (await loaded(talk, APART)).text().partition(TAG_REFERENCE)
     assert ("Berlin" in before, "Rome" in before) == (True, False)
     assert ("Rome" in inside, 'via="agent"' in inside) == (True, True)
-    assert REFERENCE_OPENING not in (await loaded(talk)).text()
+    assert TAG_REFERENCE not in (await loaded(talk)).text()
 
     with showing_least(Authority.INSTRUCT):
         assert [each.object for each in (await loaded(talk)).facts] == ["Berlin"]

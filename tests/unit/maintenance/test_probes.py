@@ -99,9 +99,12 @@ def test_a_recorded_question_is_answered_by_the_sentence_that_matches_it_best(
 
 def test_an_answer_must_stand_in_one_memory_with_what_was_asked() -> None:
     probe = Probe(question="allergic kitchen", answer="peanut")
-    fence = '<memory-entry own="episodic 0.88">\n{}\n</memory-entry>'
-    assert answers(fence.format("Ada is allergic to peanuts."), probe)
-    assert not answers(fence.format("Ada is allergic.") + "\n" + fence.format("Peanuts are on sale."), probe)
+    for fence in (
+        '<memory-entry own="episodic 0.88">\n{}\n</memory-entry>',
+        '<for-reference tool="episodic 0.88">\n{}\n</for-reference>',
+    ):
+        assert answers(fence.format("Ada is allergic to peanuts."), probe)
+        assert not answers(fence.format("Ada is allergic.") + "\n" + fence.format("Peanuts are on sale."), probe)
     assert not answers("peanut allergic", Probe(question="x", answer="own"))
     assert not answers("", probe)
 
