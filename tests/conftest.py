@@ -42,7 +42,7 @@ _SPACE_NEEDED = 12 * 1024**3
 _MEMORY = Path("/proc/meminfo")
 
 
-def _has_room() -> bool:
+def _fits_in_memory() -> bool:
     # A folder in memory says what it may take, whatever others have taken of the memory.
     if not (_IN_MEMORY.is_dir() and _MEMORY.is_file() and shutil.disk_usage(_IN_MEMORY).free > _SPACE_NEEDED):
         return False
@@ -50,7 +50,7 @@ def _has_room() -> bool:
     return int(available) * 1024 > _SPACE_NEEDED
 
 
-if "TMPDIR" not in os.environ and _has_room():
+if "TMPDIR" not in os.environ and _fits_in_memory():
     os.environ["TMPDIR"] = str(_IN_MEMORY)
     tempfile.tempdir = None
 

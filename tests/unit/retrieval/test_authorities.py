@@ -65,6 +65,19 @@ async def test_what_others_said_stands_in_fences_of_its_own_behind_the_rest() ->
     assert f"<{TAG_REFERENCE}>" in messages[0].content
 
 
+async def test_what_others_said_stands_behind_the_rest_in_order_of_rank_too() -> None:
+    entries = (
+        via(Channel.TOOL, "a", "alpha of the page", relevance=0.9),
+        via(Channel.AGENT, "b", "beta of the agent", relevance=0.4),
+    )
+    # Where a question names a time, no subject is put in order of time.
+    before, inside = parts(await prompt(*entries, question="what was said yesterday of alpha and beta?"))
+    assert ("beta of" in before, "alpha of" in inside) == (True, True)
+    tools = ToolBasedInjectionStrategy(backend=PlainBackend(entries), config=CONFIG, clock=lambda: NOW)
+    shown = await tools.handle_tool_call("ada", "search_memory", {"query": "alpha beta"})
+    assert shown.index("beta of") < shown.index("alpha of")
+
+
 async def test_without_any_of_them_there_is_no_such_fence() -> None:
     (_, memories) = await prompt(via(Channel.AGENT, "b", "beta of the agent"))
     assert "for-reference" not in memories.content
