@@ -81,9 +81,9 @@ class MemoryOperations(CompanyPart):
         from memcore.backends.mem0.collection import searching_by  # noqa: PLC0415  # see above
 
         authorities, backend = policy.memory.origins.authority, await self._resources.backend()
-        # Hidden is what this reader is not shown even where it asks for what is in quarantine.
-        floor = query.model_copy(update={"min_authority": Authority.QUARANTINED}).under(self._authorities)
-        asked = floor.model_copy(update={"min_authority": query.min_authority}).under(authorities)
+        # Always hidden is what this reader is not shown even where it asks for what is in quarantine.
+        always = query.model_copy(update={"min_authority": Authority.QUARANTINED}).under(self._authorities)
+        asked = always.model_copy(update={"min_authority": query.min_authority}).under(authorities)
         with searching_by(plans(policy.memory)):
             found = await backend.retrieve(require_agent_id(agent_id), asked)
         return tuple(each.with_authority(authorities) for each in found)

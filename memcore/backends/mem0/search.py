@@ -385,7 +385,7 @@ class Reader:
         found_entries = answer.best(
             query, relevance, scores_of, standings=found_standings, shown=showing(found_standings.values(), shown)
         )
-        if not query.explain:
+        if not query.explain or not found_entries:
             return found_entries
         read_as = None if question.text == query.text else question.text
         why_of = answer.why(question.text, evidence, least=least, read_as=read_as)

@@ -14,11 +14,14 @@ from support.hashing_embedder import HashingEmbedder
 from support.http_api import HttpApi, http_api
 from support.memories import NOW, record
 
+import ops.http.context
+from memcore.backends.factory import WorkerBackend
 from memcore.backends.mem0.backend import plans
 from memcore.backends.mem0.config import Mem0Config
 from memcore.backends.mem0.hiding import HidingBackend
-from memcore.config.loader import build_policy
-from memcore.config.memory import CompanyMemoryConfig
+from memcore.config.loader import load_policy
+from memcore.config.policy import Policy
+from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.access.keys import Verb
@@ -42,35 +45,32 @@ class Served:
     """A served installation with a store of its own."""
 
     opened: HttpApi
-    backend: HidingBackend
+    backend: WorkerBackend
     ids: Mapping[str, str]
 
 
 @asynccontextmanager
 async def served(
-    urls: LedgerUrls, place: Mem0Config, home: Path, monkeypatch: pytest.MonkeyPatch
+    urls: LedgerUrls, place: Mem0Config, home: Path, monkeypatch: pytest.MonkeyPatch, policy: Policy
 ) -> AsyncIterator[Served]:
-    own = place.model_copy(update={"ledger_url": urls.ledger, "collection": f"lab-{uuid4().hex}"})
-    backend = HidingBackend(
-        own,
-        company="acme",
-        embedder=HashingEmbedder(),
-        encoder=Bm25Encoder(),
-        plan_of=plans(CompanyMemoryConfig()),
-        clock=lambda: NOW,
-    )
+    name = uuid4().hex
+
+    def made(settings: Settings, policy: Policy, _times: object) -> HidingBackend:
+        company = settings.company
+        own = place.model_copy(update={"ledger_url": urls.ledger, "collection": f"{company}-{name}"})
+        plan_of, embedder = plans(policy.memory), HashingEmbedder()
+        return HidingBackend(
+            own, company=company, embedder=embedder, encoder=Bm25Encoder(), plan_of=plan_of, clock=lambda: NOW
+        )
+
+    monkeypatch.setattr(ops.http.context, "_timed_backend", made)
     async with http_api(console_settings(urls, home)) as opened:
-        await backend.connect()
-        service = await opened.context.service("acme")
-        monkeypatch.setattr(service.resources, "_connected", backend)
-        try:
-            ids = await _filled(backend)
-            yield Served(opened=opened, backend=backend, ids=ids)
-        finally:
-            await backend.disconnect()
+        opened.context.policies.policy = policy
+        backend = await (await opened.context.service("acme")).resources.backend()
+        yield Served(opened=opened, backend=backend, ids=await _filled(backend))
 
 
-async def _filled(backend: HidingBackend) -> Mapping[str, str]:
+async def _filled(backend: WorkerBackend) -> Mapping[str, str]:
     suspect = {ORIGIN_KEY: Origin(channels=(Channel.TOOL, Channel.SUSPECT)).stored()}
     made = [
         record("ada", LIFT),
@@ -96,17 +96,15 @@ def rows(page: str, name: str) -> list[list[str]]:
 
 QUESTION = "memories/lab?agent=ada&q=Where+does+the+lift+stop+between+floors%3F"
 
-Fixtures = Callable[[], AbstractAsyncContextManager[Served]]
+Lab = Callable[..., AbstractAsyncContextManager[Served]]
 
 
 @pytest.fixture
-def lab(
-    sqlite_ledger: LedgerUrls, shared_place: Mem0Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Fixtures:
-    return lambda: served(sqlite_ledger, shared_place, tmp_path, monkeypatch)
+def lab(sqlite_ledger: LedgerUrls, shared_place: Mem0Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    return lambda policy="": served(sqlite_ledger, shared_place, tmp_path, monkeypatch, load_policy(policy))
 
 
-async def test_each_result_says_why_it_is_shown_and_the_others_why_they_are_not(lab: Fixtures) -> None:
+async def test_each_result_says_why_it_is_shown_and_the_others_why_they_are_not(lab: Lab) -> None:
     async with lab() as at, signed_in(at.opened.app, at.opened.key()) as one:
         assert 'href="/console/memories/lab?agent=ada"' in await one.get("memories?agent=ada")
         assert "<caption" not in await one.get("memories/lab?agent=ada")
@@ -129,7 +127,7 @@ async def test_each_result_says_why_it_is_shown_and_the_others_why_they_are_not(
         assert [row[2].partition(":")[0] for row in every] == ["strong Shown", "absent Shown, since all were asked for"]
 
 
-async def test_a_search_that_nothing_answers_and_one_of_the_past_say_so(lab: Fixtures) -> None:
+async def test_a_search_that_nothing_answers_and_one_of_the_past_say_so(lab: Lab) -> None:
     async with lab() as at, signed_in(at.opened.app, at.opened.key()) as one:
         page = await one.get("memories/lab?agent=ada&q=quantum+lattice")
         assert rows(page, "Shown") == [["None."]]
@@ -145,7 +143,7 @@ async def test_a_search_that_nothing_answers_and_one_of_the_past_say_so(lab: Fix
             assert wrong.partition("=")[0] in await one.get(f"{QUESTION}&{wrong}", 422)
 
 
-async def test_another_policy_is_searched_beside_and_what_moves_says_so(lab: Fixtures) -> None:
+async def test_another_policy_is_searched_beside_and_what_moves_says_so(lab: Lab) -> None:
     asked = {"agent": "ada", "q": "Who visited the archive last summer?"}
     async with lab() as at, signed_in(at.opened.app, at.opened.key()) as one:
         begun = await one.get("memories/lab?agent=ada")
@@ -195,7 +193,7 @@ WRONG = {
 }
 
 
-async def test_a_policy_that_is_wrong_is_named_and_stays_in_the_form(lab: Fixtures) -> None:
+async def test_a_policy_that_is_wrong_is_named_and_stays_in_the_form(lab: Lab) -> None:
     async with lab() as at, signed_in(at.opened.app, at.opened.key()) as one:
         await one.get(QUESTION)
         for policy, said in WRONG.items():
@@ -208,7 +206,7 @@ async def test_a_policy_that_is_wrong_is_named_and_stays_in_the_form(lab: Fixtur
             assert rows(answer.text, "Shown")[0][1].startswith(LIFT)
 
 
-async def test_a_question_and_a_policy_are_needed_to_compare(lab: Fixtures) -> None:
+async def test_a_question_and_a_policy_are_needed_to_compare(lab: Lab) -> None:
     async with lab() as at, signed_in(at.opened.app, at.opened.key()) as one:
         await one.get(QUESTION)
         for left_out in ("agent", "q", "policy"):
@@ -219,7 +217,7 @@ async def test_a_question_and_a_policy_are_needed_to_compare(lab: Fixtures) -> N
 
 
 async def test_an_experiment_writes_nothing_and_is_no_use(
-    lab: Fixtures, sqlite_ledger: LedgerUrls, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, sqlite_ledger: LedgerUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted: list[object] = []
     for name in ("record", "record_query"):
@@ -229,10 +227,8 @@ async def test_an_experiment_writes_nothing_and_is_no_use(
         files = [Path(url.removeprefix("sqlite:///")) for url in (sqlite_ledger.ledger, sqlite_ledger.journal)]
         return [each.stat().st_mtime_ns for file in files for each in sorted(file.parent.glob(f"{file.name}*"))]
 
-    async with lab() as at, signed_in(at.opened.app, at.opened.key()) as one:
-        service = await at.opened.context.service("acme")
-        keeping = build_policy({"memory": {"retrieval": {"record_queries": True}}})
-        monkeypatch.setattr(service.resources, "_policy", keeping)
+    keeping = "memory: {retrieval: {record_queries: true}}"
+    async with lab(keeping) as at, signed_in(at.opened.app, at.opened.key()) as one:
         policy = "memory: {retrieval: {record_queries: true, hemisphere: south}}"
         await one.get(QUESTION)
         before = written(), await at.backend.scan(Where(agent_id="ada"))
@@ -241,19 +237,15 @@ async def test_an_experiment_writes_nothing_and_is_no_use(
         assert (written(), await at.backend.scan(Where(agent_id="ada"))) == before
         assert noted == []
         # What was tried stays behind with nobody.
+        service = await at.opened.context.service("acme")
         assert service.policy.memory.retrieval.hemisphere == "north"
         assert rows(await one.get("memories/lab?agent=ada&q=Who+visited+last+summer%3F"), "Shown")[0][1].startswith(
             NORTH
         )
 
 
-async def test_a_key_sees_its_agents_and_what_its_floor_shows_under_any_policy(
-    lab: Fixtures, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with lab() as at:
-        service = await at.opened.context.service("acme")
-        apart = build_policy({"memory": {"origins": {"authority": {"suspect": "quarantined"}}}})
-        monkeypatch.setattr(service.resources, "_policy", apart)
+async def test_a_key_sees_its_agents_and_what_it_may_be_shown_under_any_policy(lab: Lab) -> None:
+    async with lab("memory: {origins: {authority: {suspect: quarantined}}}") as at:
         trusting = "memory: {origins: {authority: {tool: instruct, suspect: instruct}}}"
         tried = {"agent": "ada", "q": "lift", "standing": "any", "policy": trusting}
         async with signed_in(
@@ -281,11 +273,12 @@ async def test_a_key_sees_its_agents_and_what_its_floor_shows_under_any_policy(
             await writer.get(QUESTION, 403)
         at.opened.context.ledger.companies.add("globex")
         async with signed_in(at.opened.app, at.opened.key(company="globex")) as other:
-            page = await other.get(QUESTION, 503)
-            assert LIFT not in page
+            assert rows(await other.get(QUESTION), "Shown") == [["None."]]
+            answer = await other.send("memories/lab", **tried)
+            assert rows(answer.text, "Compared") == [["Neither shows anything."]]
 
 
-async def test_an_agent_that_is_being_erased_shows_nothing(lab: Fixtures) -> None:
+async def test_an_agent_that_is_being_erased_shows_nothing(lab: Lab) -> None:
     async with lab() as at, signed_in(at.opened.app, at.opened.key()) as one:
         await one.get(QUESTION)
         service = await at.opened.context.service("acme")
