@@ -38,6 +38,9 @@ MOST_RESULTS, MOST_OTHERS = 50, 20
 #: Keys of the policy that decide what a search shows; the form begins with what is in force.
 SEARCH_KEYS = ("standing", "min_evidence", "dense_weight", "sparse", "fusion_strategy", "time_zone", "hemisphere")
 
+#: Why a memory is not even among those that a search finds and does not show.
+NOT_FOUND = "Not found: it stands behind the first ones, or has too little authority."
+
 _Search = Callable[[MemoryQuery], Awaitable[tuple[MemoryEntry, ...]]]
 
 
@@ -130,9 +133,10 @@ def moves(now: Ranking, then: Ranking) -> list[Move]:
     """Return what is shown under either policy: in the order of the second one, and behind it what is gone."""
     first, second = now.places, then.places
     entries = {each.id: each for each in (*then.shown, *now.shown)}
-    left_out = {each.id: then.reason(each) for each in then.others} | {each.id: now.reason(each) for each in now.others}
+    left_out = dict.fromkeys(entries, NOT_FOUND) | {each.id: then.reason(each) for each in then.others}
+    left_out |= {each.id: now.reason(each) for each in now.others}
     return [
-        Move(each, first.get(key), second.get(key), None if key in first and key in second else left_out.get(key))
+        Move(each, first.get(key), second.get(key), None if key in first and key in second else left_out[key])
         for key, each in entries.items()
     ]
 

@@ -30,6 +30,7 @@ from memcore.ledger.organization.audit import Confirmation
 from memcore.models.origin import Channel, Origin
 from memcore.records import ORIGIN_KEY, Where
 from memcore.retrieval.usage import BufferedUseRecorder
+from ops.web.routes.lab import NOT_FOUND
 
 LIFT, DOOR, HOSTILE = (
     "The lift stops between floors.",
@@ -276,6 +277,17 @@ async def test_a_key_sees_its_agents_and_what_it_may_be_shown_under_any_policy(l
             assert rows(await other.get(QUESTION), "Shown") == [["None."]]
             answer = await other.send("memories/lab", **tried)
             assert rows(answer.text, "Compared") == [["Neither shows anything."]]
+
+
+async def test_what_another_policy_puts_in_quarantine_is_gone(lab: Lab) -> None:
+    async with lab() as at, signed_in(at.opened.app, at.opened.key(channel="person")) as one:
+        await one.get(QUESTION)
+        policy = "memory: {origins: {authority: {suspect: quarantined}}}"
+        answer = await one.send("memories/lab", agent="ada", q="lift", standing="any", policy=policy)
+        assert "Differs in <code>memory.origins.authority</code>." in answer.text
+        (gone,) = (row for row in rows(answer.text, "Compared") if row[2] == "\u2013")
+        assert gone[0].startswith("<script>document")
+        assert gone[3] == f"\u2212 gone Then: {NOT_FOUND}"
 
 
 async def test_an_agent_that_is_being_erased_shows_nothing(lab: Lab) -> None:
