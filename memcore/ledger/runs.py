@@ -1,6 +1,6 @@
 """Runs: maintenance, an undo, the end of a scope, a restore, the removal of a memory, or changes that were found."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Self
@@ -278,6 +278,15 @@ class Runs(Work[Run]):
     def count(self, run_id: str, counts: dict[str, int]) -> None:
         """Set the counts of a run that is done."""
         self._update(runs.c.run_id == run_id, {"counts": counts})
+
+    def add_counts(self, company: str, run_id: str, added: Mapping[str, int]) -> None:
+        """Add to the counts of a run that has ended: what was found out behind it."""
+        its = self._is(company, run_id)
+        with self._database.write() as connection:
+            saved = connection.execute(select(runs.c.counts).where(its).with_for_update()).scalar_one_or_none()
+            if saved is not None:
+                sums = {name: saved.get(name, 0) + count for name, count in added.items()}
+                connection.execute(update(runs).where(its).values(counts={**saved, **sums}))
 
     def advance(self, company: str, run_id: str, token: str, *, step: RunStep, counts: dict[str, int]) -> Run:
         """Save that the steps before ``step`` are done, and set these counts; doing it twice changes nothing."""

@@ -1,5 +1,6 @@
 """Registered memory tests: whether a summary breaks one that its memories passed, and what comes of all after a run."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
@@ -209,7 +210,10 @@ class RegisteredTests:
         return cls(context.backend, context.ledger, company=context.company, authorities=authorities)
 
     async def run(self, tests: Sequence[RegisteredTest], *, run_id: str) -> int:
-        """Ask tests for a minute at most, and return how many were asked; a store that is away ends it."""
+        """Ask tests for a minute at most, and return how many were asked; a store that is away ends it.
+
+        The run's counts have how many passed, failed and had no answer: of a test itself only the last result is kept.
+        """
         until, results = monotonic() + _LONGEST.total_seconds(), list[RegisteredTest]()
         for each in tests:
             if not each.test.of_search:
@@ -218,6 +222,9 @@ class RegisteredTests:
             if results[-1].outcome is Outcome.ERROR or monotonic() > until:
                 break
         self.ledger.memory_tests.keep(self.company, results)
+        if results:
+            found = Counter(f"tests_{each.outcome}" for each in results)
+            self.ledger.runs.add_counts(self.company, run_id, {"tests_asked": len(results), **found})
         return len(results)
 
     async def _asked(self, registered: RegisteredTest) -> RegisteredTest:

@@ -26,6 +26,7 @@ from memcore.service.resources import CompanyPart
 
 if TYPE_CHECKING:
     from memcore.backends.factory import WorkerBackend
+    from memcore.config.policy import Policy
     from memcore.ledger.organization.shared_log import SharedEntry
 
 
@@ -68,6 +69,24 @@ class MemoryOperations(CompanyPart):
         backend = await self._resources.backend()
         found = await backend.retrieve(require_agent_id(agent_id), query.under(self._authorities))
         return tuple(each.with_authority(self._authorities) for each in found)
+
+    @reading
+    async def search_as(self, agent_id: str, query: MemoryQuery, policy: "Policy") -> tuple[MemoryEntry, ...]:
+        """Search as another policy says, which nobody keeps; store and embedder stay as they are.
+
+        What the policy in force never shows this reader stays hidden. Raises MemoryRetrievalError.
+        """
+        # They load the store's client, which who only reads the ledger does without.
+        from memcore.backends.mem0.backend import plans  # noqa: PLC0415  # see above
+        from memcore.backends.mem0.collection import searching_by  # noqa: PLC0415  # see above
+
+        authorities, backend = policy.memory.origins.authority, await self._resources.backend()
+        # Always hidden is what this reader is not shown even where it asks for what is in quarantine.
+        always = query.model_copy(update={"min_authority": Authority.QUARANTINED}).under(self._authorities)
+        asked = always.model_copy(update={"min_authority": query.min_authority}).under(authorities)
+        with searching_by(plans(policy.memory)):
+            found = await backend.retrieve(require_agent_id(agent_id), asked)
+        return tuple(each.with_authority(authorities) for each in found)
 
     @property
     def _authorities(self) -> Mapping[Channel, Authority]:

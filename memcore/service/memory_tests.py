@@ -1,12 +1,14 @@
 """Memory tests that are registered: maintenance respects them, and asks them after each run."""
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Annotated, Self
 
 from pydantic import Field
 
 from memcore.errors import MemoryInputError, MemoryStoreError
 from memcore.ledger.access.keys import Verb
+from memcore.ledger.monitoring.activity import RunTests
 from memcore.ledger.monitoring.memory_tests import MOST_OF_AGENT, MOST_OF_COMPANY, RegisteredTest
 from memcore.ledger.organization.audit import done_by
 from memcore.models.base import Frozen
@@ -98,6 +100,14 @@ class MemoryTestOperations(CompanyPart):
         hidden = await self._resources.hidden()
         found = await self._ask(self._ledger.memory_tests.failed_of, among)
         return sum(not hidden.hides(agent_id, f"{USER}{person}") for agent_id, person in found)
+
+    async def history(
+        self, *, since: datetime, most: int, agent_id: str | None = None, among: Collection[str] | None = None
+    ) -> tuple[RunTests, ...]:
+        """Return what came of tests behind runs since a time, newest first; of one agent, or of these alone."""
+        hidden = (await self._resources.hidden()).agents
+        agents = among if agent_id is None else [agent_id]
+        return await self._ask(self._ledger.activity.tested, since=since, most=most, among=agents, without=hidden)
 
     @operation("POST /memory-tests:remove", Verb.ADMIN)
     async def remove(

@@ -22,7 +22,7 @@ from ops.web.sessions import Sessions
 
 #: The modules of ``ops.web.routes``; each has a ``router``.
 ROUTERS = (
-    "sign_in", "activity", "fleet", "runs", "memories", "approvals", "skills", "distrusts", "queues", "cost",
+    "sign_in", "activity", "fleet", "runs", "lab", "memories", "approvals", "skills", "distrusts", "queues", "cost",
     "embedder", "audit",
 )  # fmt: skip
 

@@ -242,7 +242,7 @@ def _cleaned(series: Mapping[str, Sequence[float]], length: int) -> dict[str, li
 def _top(values: Iterable[float]) -> float:
     """Return the end of an axis, a round number whose half is one too; no value is above it."""
     most = max(values, default=0.0)
-    if most <= 1:
+    if not most:
         return 1.0
     power = 10.0 ** math.floor(math.log10(most))
     return next((power * each for each in (1, 2, 4, 6, 8) if power * each >= most), power * 10)

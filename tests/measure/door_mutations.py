@@ -23,6 +23,8 @@ MEMORY_TESTS = (
         "self._texts = {each.id: each.id for each in entries}",
     ),
     ("if named.isdisjoint(tests):", "if True:"),
+    ("sums = {name: saved.get(name, 0) + count for name, count in added.items()}", "sums = added"),
+    ('self.ledger.runs.add_counts(self.company, run_id, {"tests_asked": len(results), **found})', "pass"),
     ("raise typer.Exit(EXIT_FAILED if report.failed else EXIT_INPUT)", "raise typer.Exit(EXIT_FAILED)"),
 )  # fmt: skip
 
@@ -76,9 +78,22 @@ CHARTS = (
     ('raise MemoryNotFoundError("agent: is being erased; see `memtend erase list`")', "pass"),
 )  # fmt: skip
 
+SEARCH_LAB = (
+    ("now = await _ranking(lambda query: service.memories.search(agent, query), asked, service.policy)",
+     "now = await _ranking(lambda query: service.engine.search(agent, query.text), asked, service.policy)"),
+    ("then = await _ranking(lambda query: service.memories.search_as(agent, query, tried), asked, tried)",
+     "then = await _ranking(lambda query: service.memories.search(agent, query), asked, tried)"),
+    ("with searching_by(plans(policy.memory)):", "with searching_by(plans(self._resources.policy.memory)):"),
+    ('always = query.model_copy(update={"min_authority": Authority.QUARANTINED}).under(self._authorities)',
+     "always = query"),
+    ('asked = always.model_copy(update={"min_authority": query.min_authority}).under(authorities)',
+     "asked = always"),
+)  # fmt: skip
+
 MUTANTS: tuple[Mutant, ...] = (
     *OTHERS,
     *(Mutant(area="memory tests", line=line, becomes=becomes) for line, becomes in MEMORY_TESTS),
+    *(Mutant(area="search lab", line=line, becomes=becomes) for line, becomes in SEARCH_LAB),
     *(Mutant(area="charts", line=line, becomes=becomes) for line, becomes in CHARTS),
     *(Mutant(area="evaluation", line=line, becomes=becomes) for line, becomes in EVALUATION),
     *(Mutant(area="what if", line=line, becomes=becomes) for line, becomes in WHAT_IF),

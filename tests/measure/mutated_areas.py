@@ -98,6 +98,7 @@ TESTS = {
         "tests/unit/web/test_charts.py", "tests/unit/web/test_activity.py", "tests/unit/web/test_lineage.py",
         f"{LEDGER}/test_activity.py",
     ),
+    "search lab": ("tests/integration/web/test_lab.py",),
     "memory tests": (
         "tests/unit/memory_tests", f"{MAINTENANCE}/test_registered_tests.py",
         "tests/integration/erasure/test_person_memories.py", "tests/integration/cli/test_memory_tests.py",

@@ -3,9 +3,10 @@
 import asyncio
 import threading
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -179,10 +180,26 @@ class StoreConnections:
 #: From an embedder's kind, and the fusion weight that came with its collection, to how text queries are answered.
 PlanOf = Callable[[EmbedderKind, float | None], SearchPlan]
 
+_TRIED: ContextVar[PlanOf | None] = ContextVar("memtend_tried_plan", default=None)
+
+
+@contextmanager
+def searching_by(plan_of: PlanOf) -> Iterator[None]:
+    """Let other plans answer what the block searches, also in its tasks and threads; the collection stays as it is."""
+    token = _TRIED.set(plan_of)
+    try:
+        yield
+    finally:
+        _TRIED.reset(token)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveCollection:
-    """A collection of the store with its embedder, reader and writer; immutable."""
+    """A collection of the store with its embedder, reader and writer; immutable.
+
+    Attributes:
+        dense_weight: the fusion weight that was measured with its embedder; None leaves it to the policy.
+    """
 
     collection: str
     indexing: Indexing
@@ -190,6 +207,14 @@ class ActiveCollection:
     plan: SearchPlan
     reader: Reader
     writer: Writer
+    dense_weight: float | None = None
+
+    def planned_reader(self) -> Reader:
+        """Return its reader, with the plan of ``searching_by`` where one is tried."""
+        plan_of = _TRIED.get()
+        if plan_of is None:
+            return self.reader
+        return self.reader.planned(plan_of(self.indexing.embedder.kind, self.dense_weight))
 
 
 #: Pause between two reads of a row that keeps writes waiting; they wait for seconds.
@@ -251,7 +276,7 @@ class ServingCollection:
         self, what: str, call: Callable[Concatenate[Reader, _P], _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> _T:
         """Call a method of the active collection's reader; raises as StoreExecutor.read does."""
-        return await self.calls.read(what, lambda: call(self.reading().reader, *args, **kwargs))
+        return await self.calls.read(what, lambda: call(self.reading().planned_reader(), *args, **kwargs))
 
     async def write(
         self,
@@ -403,4 +428,5 @@ class ServingCollection:
                 indexing=indexing,
                 takes_unlabelled_vectors=takes_unlabelled_vectors,
             ),
+            dense_weight=dense_weight,
         )

@@ -1,6 +1,7 @@
 """What reads a collection: by id, by filter and in order; by meaning and by keywords in one round trip."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -275,6 +276,12 @@ class Reader:
         self._filtered_until: dict[str, datetime] = {}
         self._noise: float | None = None
 
+    def planned(self, plan: SearchPlan) -> "Reader":
+        """Return a reader of the same collection that answers text queries by another plan."""
+        made = copy(self)
+        made._plan = plan  # noqa: SLF001  # one of its own kind
+        return made
+
     def document_vectors(self, entries: Sequence[MemoryEntry]) -> list[Vectors]:
         return self._indexing.vectors(entries) if entries else []
 
@@ -378,7 +385,7 @@ class Reader:
         found_entries = answer.best(
             query, relevance, scores_of, standings=found_standings, shown=showing(found_standings.values(), shown)
         )
-        if not query.explain:
+        if not query.explain or not found_entries:
             return found_entries
         read_as = None if question.text == query.text else question.text
         why_of = answer.why(question.text, evidence, least=least, read_as=read_as)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Row, case, func, select
 
@@ -97,6 +97,19 @@ class AgentRun:
     state: WorkState
 
 
+class RunTests(NamedTuple):
+    """How many registered tests were asked behind a run, and how many of these failed or had no answer."""
+
+    at: datetime
+    asked: int
+    failed: int
+    errors: int
+
+
+#: Counts of runs of the tests that did not pass.
+_NOT_PASSED = ("tests_failed", "tests_error")
+
+
 class ActivityReader:
     """Reads what happened from the journal and the runs; writes nothing."""
 
@@ -184,6 +197,27 @@ class ActivityReader:
             .limit(most)
         )
         return tuple(AgentRun(**row) for row in reversed(self._ledger.rows(query)))
+
+    def tested(
+        self,
+        company: str,
+        *,
+        since: datetime,
+        most: int,
+        among: Collection[str] | None = None,
+        without: Collection[str] = (),
+    ) -> tuple[RunTests, ...]:
+        """Return what came of registered tests behind runs since a time, at most so many runs, the newest first."""
+        asked, failed, errors = (runs.c.counts[name].as_integer() for name in ("tests_asked", *_NOT_PASSED))
+        query = (
+            select(runs.c.created_at.label("at"), asked.label("asked"), failed.label("failed"), errors.label("errors"))
+            .where(*_of(runs, company, among, without), runs.c.created_at >= since, asked.is_not(None))
+            .order_by(runs.c.created_at.desc(), runs.c.run_id)
+            .limit(most)
+        )
+        return tuple(
+            RunTests(row.at, row.asked, row.failed or 0, row.errors or 0) for row in _rows(self._ledger, query)
+        )
 
     def first_run_at(self, company: str, agent_id: str) -> datetime | None:
         """Return when the agent's first run that is known was created."""

@@ -18,6 +18,7 @@ from ops.http.context import CompanyService, Service
 from ops.web.agents import ChosenAgent, NamedAgent
 from ops.web.charts import Figure, Point, bars, lines, lying_bars, points
 from ops.web.pages import link, page, part, word
+from ops.web.quality import quality
 
 router = APIRouter()
 
@@ -163,6 +164,7 @@ async def registered(request: Request, caller: CurrentCaller, service: Service, 
         total=len(shown),
         failed=counts[Outcome.FAILED],
         errors=counts[Outcome.ERROR],
+        figures=await quality(service, agent, among=caller.agents),
     )
 
 

@@ -1,15 +1,18 @@
 """Cost: what language models read, wrote and cost, by day, purpose, agent and model."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from memcore.ledger.access.keys import Verb
-from memcore.ledger.llm_usage import UsageBy
+from memcore.ledger.llm_usage import UsageBy, UsageRow
 from ops.http.access import CurrentCaller
 from ops.http.context import Service
 from ops.web.agents import MOST_OFFERED, ChosenAgent, seen_by
+from ops.web.charts import Figure, bars
 from ops.web.pages import page
 
 router = APIRouter()
@@ -46,4 +49,25 @@ async def cost(
         agent=agent,
         days=days,
         max_days=MAX_DAYS,
+        figures=_over_time(tables[0][1], service.clock().astimezone(UTC), days),
     )
+
+
+def _over_time(rows: Sequence[UsageRow], now: datetime, days: int) -> list[Figure]:
+    """Return cost and tokens by day; what was free is not drawn."""
+    found = {row.key: row for row in rows}
+    labels = [f"{now - timedelta(days=place):%Y-%m-%d}" for place in reversed(range(days))]
+    by_day = [found.get(label) for label in labels]
+    cost = [0.0 if row is None else row.cost for row in by_day]
+    tokens = {
+        "read": [0 if row is None else row.prompt_tokens for row in by_day],
+        "written": [0 if row is None else row.completion_tokens for row in by_day],
+    }
+    drawn = list[Figure]()
+    if any(cost):
+        about = "What language models cost, by day of UTC, in the currency of the price list."
+        drawn.append(bars("cost", "Cost over time", about, labels, {"cost": cost}, of="Day"))
+    if any(map(any, tokens.values())):
+        about = "Tokens that language models read and wrote, by day of UTC."
+        drawn.append(bars("tokens", "Tokens over time", about, labels, tokens, of="Day"))
+    return drawn

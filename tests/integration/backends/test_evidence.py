@@ -44,6 +44,7 @@ async def test_nonsense_finds_nothing(backend: Mem0Backend) -> None:
     agent = new_agent()
     await backend.store_many([record(agent, "The payment queue pages at 500 messages.")])
     assert await search(backend, agent, NONSENSE) == []
+    assert await search(backend, new_agent(), NONSENSE, explain=True) == []
     assert await prompt(backend, agent, NONSENSE) == ""
     # What is asked for by name is the nearest, whatever it says.
     assert len(await search(backend, agent, NONSENSE, min_evidence=0.0)) == 1

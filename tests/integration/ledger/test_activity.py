@@ -12,7 +12,7 @@ from support.present import present
 from memcore.ledger.consolidation_groups import ConsolidationGroup, GroupState
 from memcore.ledger.journal import EntryReason, IncomingKind
 from memcore.ledger.ledger import Ledger
-from memcore.ledger.monitoring.activity import RETURNED, AgentActivity
+from memcore.ledger.monitoring.activity import RETURNED, AgentActivity, RunTests
 from memcore.ledger.runs import NewRun, RunStep
 from memcore.ledger.work_items import WorkState
 from memcore.models.archival import ArchivalMode
@@ -200,3 +200,33 @@ def test_the_newest_runs_of_a_time_come_oldest_first_and_say_whether_they_can_be
     clock.advance(10 * DAY)
     assert ledger.journal.expire(COMPANY, before=clock()) == 1
     assert activity.undoable(runs) == frozenset()
+
+
+def test_what_came_of_tests_is_of_the_runs_that_asked_any_newest_first(ledger: Ledger, clock: StoppedClock) -> None:
+    def asked(agent_id: str, **counts: int) -> datetime:
+        run_id = run_of(ledger, agent_id, clock())
+        ledger.runs.add_counts(COMPANY, run_id, counts)
+        at = clock()
+        clock.advance(HOUR)
+        return at
+
+    asked("ada", tests_asked=9)
+    since = asked("ada", tests_asked=3, tests_passed=2, tests_failed=1)
+    asked("bob", merged=2)
+    last = asked("bob", tests_asked=1, tests_error=1)
+    activity = ledger.activity
+    ada, bob = RunTests(since, 3, 1, 0), RunTests(last, 1, 0, 1)
+    assert activity.tested(COMPANY, since=since, most=9) == (bob, ada)
+    assert activity.tested(COMPANY, since=since, most=1) == (bob,)
+    assert activity.tested(COMPANY, since=since, most=9, among=["ada"]) == (ada,)
+    assert activity.tested(COMPANY, since=since, most=9, without=["ada"]) == (bob,)
+    assert activity.tested("globex", since=since, most=9) == ()
+
+
+def test_counts_that_are_added_behind_a_run_leave_the_others(ledger: Ledger, clock: StoppedClock) -> None:
+    run_id = run_of(ledger, "ada", clock())
+    ledger.runs.add_counts(COMPANY, run_id, {"tests_asked": 2})
+    ledger.runs.add_counts(COMPANY, run_id, {"tests_asked": 1, "tests_failed": 1})
+    ledger.runs.add_counts("globex", run_id, {"tests_asked": 9})
+    assert present(ledger.runs.get(COMPANY, run_id)).counts == {"tests_asked": 3, "tests_failed": 1}
+    ledger.runs.add_counts(COMPANY, "none", {"tests_asked": 1})

@@ -268,6 +268,10 @@ def results(world: MaintenanceFixture) -> dict[str, tuple[Outcome | None, str | 
     return {each.name: (each.outcome, each.run_id) for each in found}
 
 
+def _counted(world: MaintenanceFixture, run: Run) -> dict[str, int]:
+    return {name: count for name, count in world.run(run.run_id).counts.items() if name.startswith("tests_")}
+
+
 async def test_tests_are_asked_once_after_a_run_also_where_its_worker_died(world: MaintenanceFixture) -> None:
     register(
         world,
@@ -289,6 +293,7 @@ async def test_tests_are_asked_once_after_a_run_also_where_its_worker_died(world
     before = world.ledger.memory_tests.list(COMPANY, AGENT)
     deliver(world, run)
     assert world.ledger.memory_tests.list(COMPANY, AGENT) == before, "not asked again"
+    assert _counted(world, run) == {"tests_asked": 3, "tests_passed": 2, "tests_failed": 1}
 
 
 async def test_a_test_by_id_passes_after_its_memory_was_merged_whole_and_after_the_undo(
@@ -323,7 +328,9 @@ async def test_a_run_that_moved_nothing_asks_nothing_and_a_store_that_is_away_is
         patch.setattr(world.backend, "retrieve", away)
         deliver(world, run)
     assert results(world) == {"bowl": (Outcome.ERROR, run.run_id), "next": (None, None)}, "the others wait"
+    assert _counted(world, run) == {"tests_asked": 1, "tests_error": 1}
     deliver(world, run)
+    assert _counted(world, run)["tests_asked"] == 2, "those that waited are added"
     assert results(world)["next"] != (None, None)
 
 

@@ -1,5 +1,6 @@
 """The console in a real browser: what people do there, with keys and in the dark, and what axe says of each page."""
 
+import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -247,6 +248,15 @@ def test_without_script_a_person_decides_too(browser: Browser, server: ServeProc
     plain.close()
 
 
+def _compare(page: Page, world: ConsoleWorld) -> None:
+    page.goto(f"/console/memories/lab?agent={world.agent}&q=lift&standing=any")
+    policy = page.get_by_label("Policy, in YAML")
+    expect(policy).to_have_value(re.compile(r"^memory:\n  retrieval:\n"))
+    policy.fill("memory: {retrieval: {standing: strong, dense_weight: 1.0}}")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("heading", level=3)).to_have_text("In force and then")
+
+
 def _findings(page: Page, axe: str) -> list[dict[str, Any]]:
     # The protocol runs it beside the page, where the page's own policy does not reach.
     page.evaluate(axe)
@@ -271,6 +281,7 @@ def test_axe_finds_nothing_serious(page: Page, world: ConsoleWorld, axe: str, lo
         f"runs/{world.run_id}",
         f"runs/{world.held_run_id}",
         f"memories?agent={world.agent}&q=lift",
+        f"memories/lab?agent={world.agent}&q=lift",
         f"memories/archive?agent={world.agent}",
         f"memories/growth?agent={world.agent}",
         f"memories/timeline?agent={world.agent}",
@@ -285,6 +296,8 @@ def test_axe_finds_nothing_serious(page: Page, world: ConsoleWorld, axe: str, lo
     page.goto(f"/console/memories?agent={world.agent}&q=lift")
     page.locator("tbody a").first.click()
     serious["memory"] = _findings(page, axe)
+    _compare(page, world)
+    serious["compared"] = _findings(page, axe)
     page.goto("/console/sign-in")
     serious["sign-in"] = _findings(page, axe)
     assert {path: found for path, found in serious.items() if found} == {}
@@ -297,6 +310,7 @@ def test_on_a_phone_no_page_scrolls_sideways_and_every_box_that_does_has_the_key
     details = (
         f"runs/{world.run_id}",
         f"memories?agent={world.agent}&q=lift",
+        f"memories/lab?agent={world.agent}&q=lift",
         f"memories/archive?agent={world.agent}",
         f"memories/growth?agent={world.agent}",
         f"memories/timeline?agent={world.agent}",
@@ -313,6 +327,8 @@ def test_on_a_phone_no_page_scrolls_sideways_and_every_box_that_does_has_the_key
             " && ['auto', 'scroll'].includes(getComputedStyle(each).overflowX)"
             " && (each.tabIndex < 0 || !each.role || !each.ariaLabel)).map(each => each.outerHTML.slice(0, 160))"
         )
+    _compare(page, world)
+    widths["compared"] = page.evaluate("document.documentElement.scrollWidth")
     assert {path: width for path, width in widths.items() if width > 375} == {}
     assert {path: found for path, found in boxes.items() if found} == {}
 
