@@ -61,6 +61,7 @@ COMMANDS = (
     ("runs", "list", "--agent", "AGENT"),
     ("dead", "list"),
     ("status",),
+    ("top",),
     ("audit",),
 )
 
