@@ -1,6 +1,7 @@
 """Output of all commands, tables or with ``--json`` JSON, and the runner of the doctor's health checks.
 
-Commands print only through this file: texts, ids and names come from others, and must not act on a terminal.
+Commands print only through this file, and draw bars through ``progress.py``: texts, ids and names come from others, and
+must not act on a terminal.
 """
 
 import json

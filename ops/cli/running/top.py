@@ -306,7 +306,9 @@ def _lines(frame: Frame) -> "Iterator[Text]":
         waits = [f"{count} {name.replace('_', ' ')}" for name, count in frame.needs_a_person.items() if count]
         yield plain(f"needs a person: {', '.join(waits) or 'nothing'}", "yellow" if waits else "")
         canary = frame.canary
-        seen = "none sent yet" if canary is None else f"{canary.state}, the newest found is {span(canary.age_seconds)} old"
+        seen = (
+            "none sent yet" if canary is None else f"{canary.state}, the newest found is {span(canary.age_seconds)} old"
+        )
         took = "" if canary is None else f", {canary.delay_seconds:.2f} s from store to search"
         yield plain(f"canary: {seen}{took}", "red" if canary is not None and canary.state != "well" else "")
     if frame.stored is not None:
