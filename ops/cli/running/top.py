@@ -225,7 +225,7 @@ def top(
             with suppress(KeyboardInterrupt), waiting_for_key("q") as is_ended, screen() as show:
                 show(plain("reading ..."))
                 while True:
-                    show(*drawn(looks.frame()))
+                    show(plain("q ends it", "dim"), *drawn(looks.frame()))
                     if is_ended(interval):
                         return
 
@@ -305,12 +305,11 @@ def _lines(frame: Frame) -> "Iterator[Text]":
     if "ledger" not in frame.away:
         waits = [f"{count} {name.replace('_', ' ')}" for name, count in frame.needs_a_person.items() if count]
         yield plain(f"needs a person: {', '.join(waits) or 'nothing'}", "yellow" if waits else "")
-        canary = frame.canary
-        seen = (
-            "none sent yet" if canary is None else f"{canary.state}, the newest found is {span(canary.age_seconds)} old"
-        )
-        took = "" if canary is None else f", {canary.delay_seconds:.2f} s from store to search"
-        yield plain(f"canary: {seen}{took}", "red" if canary is not None and canary.state != "well" else "")
+        canary, seen = frame.canary, "none sent yet"
+        if canary is not None:
+            took = f"{canary.delay_seconds:.2f} s from store to search"
+            seen = f"{canary.state}, the newest found is {span(canary.age_seconds)} old, {took}"
+        yield plain(f"canary: {seen}", "red" if canary is not None and canary.state != "well" else "")
     if frame.stored is not None:
         yield plain(f"stored: {frame.stored:,} memories, {_rate(frame.stored_per_second)} a second")
     if "broker" not in frame.away and not any(each.waiting for each in frame.queues):
