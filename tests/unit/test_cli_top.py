@@ -13,6 +13,7 @@ from support.present import present
 
 from memcore.clock import span
 from memcore.config.settings import Settings
+from memcore.errors import MemoryConnectionError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.monitoring.measures import MeasureName
 from memcore.ledger.runs import NewRun
@@ -92,6 +93,18 @@ def test_a_ledger_that_is_away_is_said_and_the_next_frame_has_it_again(
     file.rmdir()
     kept.rename(file)
     assert watched.frame().away == ("broker",)
+
+
+def test_a_ledger_that_goes_away_amid_a_frame_is_said(
+    watched: Top, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_company: str) -> bool:
+        raise MemoryConnectionError("the ledger cannot be read")
+
+    monkeypatch.setattr(ledger.companies, "paused", away)
+    frame = watched.frame()
+    assert (frame.away, frame.paused) == (("broker", "ledger"), None)
+    assert frame.needs_a_person == {"held_runs": 0, "approvals": None, "dead_letters": 0, "failed_memory_tests": None}
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
