@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -109,7 +109,8 @@ def screen() -> Iterator[Callable[..., None]]:
 def waiting_for_key(key: str) -> Iterator[Callable[[float], bool]]:
     """Yield what waits so many seconds and says whether a key was pressed meanwhile; where no one types, it waits."""
     if not sys.stdin.isatty():
-        yield lambda seconds: bool(sleep(seconds))
+        nothing = threading.Event()
+        yield nothing.wait
         return
     file = sys.stdin.fileno()
     before = termios.tcgetattr(file)

@@ -8,11 +8,13 @@ from pathlib import Path
 import psutil
 import pytest
 from rich.console import Console, Group
+from sqlalchemy import make_url
 from support.ledger_records import StoppedClock
 from support.present import present
 
 from memcore.clock import span
 from memcore.config.settings import Settings
+from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryConnectionError
 from memcore.ledger.ledger import Ledger
 from memcore.ledger.monitoring.measures import MeasureName
@@ -79,9 +81,9 @@ def test_a_frame_says_what_goes_on_and_what_needs_a_person(watched: Top, ledger:
 
 
 def test_a_ledger_that_is_away_is_said_and_the_next_frame_has_it_again(
-    watched: Top, ledger: Ledger, tmp_path: Path
+    watched: Top, sqlite_ledger: LedgerUrls, tmp_path: Path
 ) -> None:
-    file = Path(str(ledger.runs._database._url.database))
+    file = Path(str(make_url(sqlite_ledger.ledger).database))
     kept = file.rename(tmp_path / "aside")
     file.mkdir()
     frame = watched.frame()

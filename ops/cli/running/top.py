@@ -28,7 +28,7 @@ from ops.cli.console import cell, draw, plain, screen, show_json, waiting_for_ke
 from ops.cli.session import Commands, CompanyCommand
 from ops.metrics import families
 from ops.metrics.collector import Collector
-from ops.metrics.exposition import Samples
+from ops.metrics.exposition import Family, Samples
 from ops.metrics.latency import ServeTimes
 from workers.groups import GROUPS
 from workers.health import STALE_SECONDS, Heartbeat, frozen_seconds
@@ -230,7 +230,7 @@ def top(
                         return
 
 
-def _figure(samples: Samples, family: families.Family, **labels: str) -> float | None:
+def _figure(samples: Samples, family: Family, **labels: str) -> float | None:
     return samples.value(family, **labels) if samples.is_set(family, **labels) else None
 
 

@@ -48,7 +48,7 @@ def test_the_live_screen_goes_on_until_a_person_ends_it_and_leaves_the_terminal(
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     before = termios.tcgetattr(theirs)
     environ = {**clean_environ(), "TERM": "xterm-256color"}
-    words = [MEMTEND, "top", "--home", str(stack.home), "--interval", "0.5"]
+    words = [str(MEMTEND), "top", "--home", str(stack.home), "--interval", "0.5"]
 
     def take_terminal() -> None:
         os.setsid()
