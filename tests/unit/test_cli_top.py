@@ -2,13 +2,15 @@
 
 import io
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from rich.console import Console, Group
-from sqlalchemy import make_url
+from sqlalchemy import Engine, create_engine, event, make_url
 from support.ledger_records import StoppedClock
 from support.present import present
 
@@ -138,6 +140,38 @@ def test_a_process_without_life_is_frozen_and_one_that_is_gone_is_not(
     (part,) = watched.frame().parts
     assert part.state == "does not answer"
     assert "does not answer" in shown(watched.frame())
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda ledger: ledger.runs.leased("acme", limit=9),
+        lambda ledger: ledger.figures.leased(["acme"]),
+        lambda ledger: ledger.figures.held(["acme"]),
+        lambda ledger: ledger.figures.oldest_due(),
+        lambda ledger: ledger.approvals.count_waiting("acme"),
+    ],
+    ids=["runs", "figures", "held", "due", "approvals"],
+)
+def test_what_is_read_every_second_looks_at_no_work_that_has_ended(
+    ledger: Ledger, sqlite_ledger: LedgerUrls, read: Callable[[Ledger], object]
+) -> None:
+    asked: list[tuple[str, Any]] = []
+
+    def note(_connection: object, _cursor: object, statement: str, parameters: object, *_: object) -> None:
+        asked.append((statement, parameters))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        read(ledger)
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    (statement, parameters) = asked[-1]
+    engine = create_engine(sqlite_ledger.ledger)
+    with engine.connect() as connection:
+        plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+    engine.dispose()
+    assert any(index in plan[0] for index in ("work_items_due", "work_items_held", "approvals_open")), plan
 
 
 def test_a_rate_is_of_the_last_half_minute_and_none_of_one_look() -> None:
