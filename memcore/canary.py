@@ -42,6 +42,10 @@ SENT_AGAIN_AFTER = timedelta(minutes=10)
 #: When a canary that nobody finds is late: the doctor, the alerts and webhooks say so.
 LATE_AFTER = timedelta(minutes=5)
 
+#: The time from store to search above which the path is not well; the alert rules say both
+#: (docker/prometheus/alerts.yml).
+SLOW_AFTER = timedelta(seconds=30)
+
 #: The value of CANARY_FOUND while none was found.
 _NONE_FOUND = -1.0
 
@@ -75,6 +79,11 @@ class CanaryState(Frozen):
         """Return the seconds from store to search: as last measured, or the age of the one that is not found yet."""
         waited = max(0.0, (now - self.sent_at).total_seconds()) if self.is_open else 0.0
         return max(waited, self.seconds or 0.0) if self.is_open else self.seconds or 0.0
+
+
+def is_well(*, age_seconds: float, delay_seconds: float) -> bool:
+    """Whether the newest memory that is found is young enough, and was found soon enough."""
+    return age_seconds <= LATE_AFTER.total_seconds() and delay_seconds <= SLOW_AFTER.total_seconds()
 
 
 def canary_state(measures: tuple[Measure, ...], company: str) -> CanaryState | None:

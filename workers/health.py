@@ -137,10 +137,7 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_USAGE
     home, (name,) = home_folder(os.environ), names
     ready, alive = Heartbeat.of(home, name), Heartbeat.alive(home, name)
-    named = alive.named_process()
-    # As in the supervisor: one that has not been ready may take its time.
-    was_ready = named is not None and (ready.touched_at() or 0) >= named[1]
-    frozen = FROZEN_SECONDS if was_ready else STARTING_SECONDS
+    frozen = frozen_seconds(ready, alive)
     if "--end-frozen" in options and (pid := _end_frozen(alive, frozen)) is not None:
         sys.stdout.write(f"{name} showed no life for {frozen:g} seconds: process {pid} was ended\n")
         return 1
@@ -151,6 +148,14 @@ def main(argv: Sequence[str]) -> int:
         return 1
     sys.stdout.write(f"{name} was last well {age:.0f} seconds ago, of {limit:g} allowed\n")
     return 0 if heartbeat.is_fresh(seconds=limit) else 1
+
+
+def frozen_seconds(ready: Heartbeat, alive: Heartbeat) -> float:
+    """Return for how long a part may show no life before it counts as frozen."""
+    named = alive.named_process()
+    # As in the supervisor: one that has not been ready may take its time.
+    was_ready = named is not None and (ready.touched_at() or 0) >= named[1]
+    return FROZEN_SECONDS if was_ready else STARTING_SECONDS
 
 
 def _end_frozen(alive: Heartbeat, seconds: float) -> int | None:

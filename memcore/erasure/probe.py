@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -55,10 +55,13 @@ def _forms(text: str) -> Iterator[tuple[str, bytes]]:
         yield "base64", whole[4 if skip else 0 : -4]
 
 
-def search_files(folder: Path, probes: Sequence[str]) -> list[ProbeHit]:
+def search_files(
+    folder: Path, probes: Sequence[str], watch: Callable[[int, int], None] | None = None
+) -> list[ProbeHit]:
     """Return which files below a folder hold which of the texts, in UTF-8, JSON, UTF-16 or Base64.
 
-    It reads every regular file, whatever its name; a file that goes meanwhile holds nothing. Raises MemoryInputError
+    It reads every regular file, whatever its name; a file that goes meanwhile holds nothing. ``watch`` is called after
+    each, with how many were read, and of how many. Raises MemoryInputError
     for a text that is too short, OSError for a file that cannot be read.
     """
     if not 1 <= len(probes) <= MOST:
@@ -70,13 +73,14 @@ def search_files(folder: Path, probes: Sequence[str]) -> list[ProbeHit]:
         forms += [(number, name, form) for name, form in _forms(text) if len(form) >= SHORTEST]
     index, overlap = _Index(forms), max(len(form) for _, _, form in forms) - 1
     hits: list[ProbeHit] = []
-    for path in sorted(folder.rglob("*")):
-        if path.is_symlink() or not path.is_file():
-            continue
+    paths = [path for path in sorted(folder.rglob("*")) if not path.is_symlink() and path.is_file()]
+    for number_read, path in enumerate(paths, start=1):
         place = path.relative_to(folder).as_posix()
         hits += [
             ProbeHit(file=place, probe=number, encoding=name) for number, name in _in_file(path, index, overlap=overlap)
         ]
+        if watch is not None:
+            watch(number_read, len(paths))
     return hits
 
 

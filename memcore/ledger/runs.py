@@ -515,6 +515,13 @@ class Runs(Work[Run]):
         """Return the runs that wait for a model, a budget or the end of a pause; the newest first."""
         return self._newest(runs.c.company == company, work_items.c.state == WorkState.WAITING, limit=limit)
 
+    def leased(self, company: str, *, limit: int) -> "tuple[Run, ...]":
+        """Return the runs that workers carry out now, those that have taken longest first."""
+        # Not by its name alone: SQLite would read all runs of the company.
+        its = (runs.c.company.concat("") == company, OPEN_WORK, work_items.c.state == WorkState.LEASED)
+        order = (work_items.c.started_at, runs.c.run_id)
+        return self._all(self._rows().where(*its).order_by(*order).limit(limit))
+
     def active(self, company: str, agent_id: str) -> Run | None:
         """Return the agent's open run, if it has one."""
         mine = equals(runs, company=company, agent_id=agent_id)

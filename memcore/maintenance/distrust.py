@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Self
@@ -25,6 +25,9 @@ from memcore.records import MemoryRecord, Where
 #: How long a request, and one sweep, looks for what came of a source: clients wait little longer for an answer.
 FOUND_WITHIN = timedelta(seconds=10)
 
+#: Is called as a search goes on, with the agents looked at, and of how many.
+Watch = Callable[[int, int], None]
+
 
 @dataclass(frozen=True, eq=False)
 class DistrustSearch:
@@ -40,6 +43,7 @@ class DistrustSearch:
     company: str
     dispatcher: JobDispatcher
     clock: Clock = utc_now
+    watch: Watch | None = None
     _last: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
@@ -68,8 +72,7 @@ class DistrustSearch:
         """
         distrusts, distrust_id = self.ledger.distrusts, distrust.distrust_id
         agents = await self.agents(distrust.rule, after=self._last.get(distrust_id))
-        for agent_id in agents:
-            _, reach = await self.look(agent_id, distrust.rule)
+        async for agent_id, _, reach in self.looks(agents, distrust.rule):
             if reach.memory_ids:
                 await asyncio.to_thread(distrusts.reach, self.company, distrust_id, agent_id, reach.memory_ids)
             if reach.taken:
@@ -83,6 +86,15 @@ class DistrustSearch:
     async def agents(self, rule: DistrustRule, *, after: str | None = None) -> Sequence[str]:
         """Return the agents that a rule concerns, in order; ``after`` is the last one that was looked at."""
         return (rule.agent_id,) if rule.agent_id is not None else await asyncio.to_thread(self._every, after)
+
+    async def looks(
+        self, agents: Sequence[str], rule: DistrustRule
+    ) -> AsyncIterator[tuple[str, frozenset[str], Reach]]:
+        """Yield each agent with what :meth:`look` finds in it."""
+        for number, agent_id in enumerate(agents, start=1):
+            yield agent_id, *await self.look(agent_id, rule)
+            if self.watch is not None:
+                self.watch(number, len(agents))
 
     async def look(self, agent_id: str, rule: DistrustRule) -> tuple[frozenset[str], Reach]:
         """Return what came of a source in an agent: the ids of what is in the store, and all of it."""

@@ -15,7 +15,7 @@ from memcore.ledger.access.keys import Verb
 from memcore.ledger.erasure.hidden import distrusted_skills, fallen_skills
 from memcore.ledger.organization.audit import Confirmation
 from memcore.ledger.work_items import OPEN_STATES, WorkState
-from memcore.maintenance.distrust import FOUND_WITHIN, DistrustSearch
+from memcore.maintenance.distrust import FOUND_WITHIN, DistrustSearch, Watch
 from memcore.models.base import Frozen
 from memcore.models.distrust import DistrustRule
 from memcore.models.memory import BoundedTime
@@ -94,14 +94,20 @@ class DistrustDetail(Frozen):
 
 
 class DistrustOperations(CompanyPart):
-    """Distrusts what came of a source, and trusts it again. Every call raises MemoryConnectionError."""
+    """Distrusts what came of a source, and trusts it again. Every call raises MemoryConnectionError.
+
+    Attributes:
+        watch: is called as a plan, a distrust or its completion goes on, with the agents looked at, and of how many.
+    """
+
+    watch: Watch | None = None
 
     @operation("POST /distrusts:plan", Verb.ADMIN, tool="plan_distrust")
     async def plan(self, rule: DistrustRule) -> DistrustPlan:
         """Return what a distrust would hide and bring back, also what another one hides; nothing is written."""
         search = await self._search()
-        looked = [(each, *await search.look(each, rule)) for each in await search.agents(rule)]
-        found = [each for each in looked if each[-1].memory_ids]
+        looks = search.looks(await search.agents(rule), rule)
+        found = [each async for each in looks if each[-1].memory_ids]
         return DistrustPlan(
             agents=tuple(
                 DistrustedAgent(
@@ -207,6 +213,7 @@ class DistrustOperations(CompanyPart):
             company=self._company,
             dispatcher=resources.dispatcher,
             clock=resources.clock,
+            watch=self.watch,
         )
 
     async def _fallen(self, rule: DistrustRule, reached: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:

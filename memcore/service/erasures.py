@@ -1,7 +1,7 @@
 """Erasures: an agent, or a person of its conversations, goes for good; a signed receipt says so."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field
@@ -110,9 +110,12 @@ class ErasureOperations(CompanyPart):
         older = older_key(self._resources.settings.home)
         return verified(receipt, keys if older is None else (*keys, older), ErasureReceipt)
 
-    async def check(self, probes: Sequence[str]) -> list[ProbeHit]:
-        """Return which files of the data folder hold which of the texts. Raises MemoryInputError, OSError."""
-        return await self._resources.run(search_files, self._resources.settings.home, probes)
+    async def check(self, probes: Sequence[str], *, watch: Callable[[int, int], None] | None = None) -> list[ProbeHit]:
+        """Return which files of the data folder hold which of the texts. Raises MemoryInputError, OSError.
+
+        ``watch`` is called after each file, with how many were read, and of how many.
+        """
+        return await self._resources.run(search_files, self._resources.settings.home, probes, watch)
 
     @operation("GET /agents/{agent_id}/erasures", Verb.ADMIN, shows=ErasureView, under="erasures")
     async def list(

@@ -1,15 +1,21 @@
 """Output of all commands, tables or with ``--json`` JSON, and the runner of the doctor's health checks.
 
-Commands print only through this file: texts, ids and names come from others, and must not act on a terminal.
+Commands print only through this file, and draw bars through ``progress.py``: texts, ids and names come from others, and
+must not act on a terminal.
 """
 
 import json
+import os
+import select
 import socket
 import sys
+import termios
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tty
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -44,6 +50,9 @@ _IDS = frozenset({"agent", "run", "company", "id", "name", "pattern", "stands"})
 
 #: Columns between two cells of a table.
 _GAP = 2
+
+#: Bytes of what was typed that are read at once.
+_TYPED_BYTES = 1_024
 
 
 def read_text(file: Path) -> str:
@@ -83,6 +92,41 @@ def draw(*parts: "Text | Table | Tree", soft_wrap: bool = False, least_width: in
     console.width = max(console.width, least_width)
     for part in parts:
         console.print(part)
+
+
+@contextmanager
+def screen() -> Iterator[Callable[..., None]]:
+    """Yield what draws parts over the whole terminal, in place of those before; after the block it is as it was."""
+    from rich.console import Console, Group  # noqa: PLC0415  # see above
+    from rich.live import Live  # noqa: PLC0415  # see above
+
+    console = Console(markup=False, highlight=False)
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        yield lambda *parts: live.update(Group(*parts), refresh=True)
+
+
+@contextmanager
+def waiting_for_key(key: str) -> Iterator[Callable[[float], bool]]:
+    """Yield what waits so many seconds and says whether a key was pressed meanwhile; where no one types, it waits."""
+    if not sys.stdin.isatty():
+        nothing = threading.Event()
+        yield nothing.wait
+        return
+    file = sys.stdin.fileno()
+    before = termios.tcgetattr(file)
+
+    def is_pressed(seconds: float) -> bool:
+        if not select.select([file], [], [], seconds)[0]:
+            return False
+        typed = os.read(file, _TYPED_BYTES)
+        # Nothing at all: the terminal is gone.
+        return not typed or key.encode() in typed.lower()
+
+    try:
+        tty.setcbreak(file)
+        yield is_pressed
+    finally:
+        termios.tcsetattr(file, termios.TCSADRAIN, before)
 
 
 def show_json(value: Any) -> None:

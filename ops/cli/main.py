@@ -15,6 +15,7 @@ MODULES = {
     "running.keys": ("keys",),
     "running.databases": ("migrate", "vectors"),
     "running.status": ("status", "pause", "resume", "config"),
+    "running.top": ("top",),
     "running.companies": ("companies",),
     "running.webhooks": ("webhooks",),
     "running.doctor": ("doctor",),

@@ -5,14 +5,14 @@ A part that does not answer costs its own samples, and no scrape: ``memtend_part
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, timedelta
-from typing import Any
 
 from memcore.canary import canary_state
 from memcore.clock import Clock
 from memcore.config.settings import Settings
+from memcore.deadline.limits import limited_parts
 from memcore.errors import MemoryConnectionError, MemoryError  # noqa: A004  # the reference fixes the name
 from memcore.jobs import (
     EndSessionPayload,
@@ -27,7 +27,7 @@ from memcore.ledger.llm_usage import UsageBy
 from memcore.ledger.monitoring.measures import MeasureName
 from memcore.llm.protocol import CHECK_PURPOSE
 from ops.metrics import families
-from ops.metrics.exposition import Samples
+from ops.metrics.exposition import Family, Samples
 from ops.metrics.latency import ServeTimes
 from workers.broker import answering, broker_app, person_options, read_queues
 from workers.groups import GROUPS
@@ -84,22 +84,42 @@ class Collector:
     def gather(self, company: str | None) -> Samples:
         """Read the figures of a company; for None those of the installation and of every company. It blocks."""
         samples = Samples()
-        try:
+        with self._asking_ledger(samples):
             if company is None:
                 self._installation(samples)
-                self._of_companies(samples, self._served())
-            else:
-                self._of_companies(samples, [company])
-        except MemoryError:
-            is_up = False
-        else:
-            is_up = True
-        samples.set(families.PART_UP, is_up, part="ledger")
+            companies = self._served() if company is None else [company]
+            self._of_agents(samples, companies)
+            self._at_present(samples, companies)
+            for each in companies:
+                self._of_company(samples, each)
         if company is None:
             self._of_broker(samples)
             self._heartbeats(samples)
             self._times.add_to(samples)
         return samples
+
+    def gather_present(self, company: str) -> Samples:
+        """Read what changes by the second: of the installation, and of a company without agents and the last day.
+
+        It blocks; a part that does not answer is waited for two seconds.
+        """
+        samples = Samples()
+        with limited_parts(), self._asking_ledger(samples):
+            self._installation(samples)
+            self._at_present(samples, [company])
+        self._of_broker(samples)
+        self._heartbeats(samples)
+        return samples
+
+    @contextmanager
+    def _asking_ledger(self, samples: Samples) -> Iterator[None]:
+        is_up = False
+        try:
+            yield
+            is_up = True
+        except MemoryError:
+            pass  # its samples are missing, and that is said
+        samples.set(families.PART_UP, is_up, part="ledger")
 
     def _served(self) -> list[str]:
         rows = self._ledger.companies.all()
@@ -155,18 +175,15 @@ class Collector:
             if age is not None:
                 samples.set(families.HEARTBEAT, age, part=part)
 
-    def _of_companies(self, samples: Samples, companies: Collection[str]) -> None:
-        ledger, now = self._ledger, self._clock()
+    def _of_agents(self, samples: Samples, companies: Collection[str]) -> None:
         interval = self._policies.policy.memory.consolidation.interval
-        counted: tuple[tuple[Any, dict[str, int]], ...] = (
-            (families.AGENTS, ledger.agents.counts()),
-            (families.LATE, ledger.agents.late(default=interval, before=now - LATE)),
-            (families.DEAD, ledger.dead_letters.counts()),
-            (families.HELD, ledger.figures.held(companies)),
-        )
-        for family, counts in counted:
-            for company in companies:
-                samples.set(family, counts.get(company, 0), company=company)
+        late = self._ledger.agents.late(default=interval, before=self._clock() - LATE)
+        _count(samples, companies, {families.AGENTS: self._ledger.agents.counts(), families.LATE: late})
+
+    def _at_present(self, samples: Samples, companies: Collection[str]) -> None:
+        ledger, now = self._ledger, self._clock()
+        counted = {families.DEAD: ledger.dead_letters.counts(), families.HELD: ledger.figures.held(companies)}
+        _count(samples, companies, counted)
         for (company, job), leased in ledger.figures.leased(companies).items():
             samples.set(families.RUNNING, leased.count, company=company, job=job)
             for family, since in ((families.RUNNING_FOR, leased.started_at), (families.LAPSED, leased.lease_until)):
@@ -181,7 +198,6 @@ class Collector:
             if state is not None:
                 samples.set(families.CANARY_AGE, state.age_seconds(now), company=company)
                 samples.set(families.FINDABLE, state.delay_seconds(now), company=company)
-            self._of_company(samples, company)
 
     def _of_company(self, samples: Samples, company: str) -> None:
         ledger, now = self._ledger, self._clock()
@@ -211,3 +227,9 @@ class Collector:
         finetune = ledger.finetune_runs.active(company)
         if finetune is not None:
             samples.set(families.FINETUNE, finetune.fraction, company=company, stage=finetune.stage)
+
+
+def _count(samples: Samples, companies: Collection[str], counted: Mapping[Family, Mapping[str, int]]) -> None:
+    for family, counts in counted.items():
+        for company in companies:
+            samples.set(family, counts.get(company, 0), company=company)

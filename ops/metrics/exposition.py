@@ -49,6 +49,11 @@ class Samples:
         """Return a value that was set, else 0."""
         return self._values.get(family.name, {}).get(tuple(labels[name] for name in family.labels), 0.0)
 
+    def labelled(self, family: Family) -> list[tuple[dict[str, str], float]]:
+        """Return the values of a family, each with its labels."""
+        values = self._values.get(family.name, {})
+        return [(dict(zip(family.labels, labels, strict=True)), value) for labels, value in values.items()]
+
     def show(self, family: Family, histogram: "Histogram") -> None:
         """Show a histogram."""
         self._histograms[family.name] = histogram

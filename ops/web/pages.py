@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
@@ -13,7 +13,7 @@ from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from memcore.clock import utc_now
+from memcore.clock import span, utc_now
 from memcore.ledger.access.keys import Verb
 from ops.http.access import CONSOLE, NO_KEY, Caller
 from ops.http.problems import Problem
@@ -80,8 +80,6 @@ DONE = {
 
 #: Characters that a fenced text shows as their escapes: controls, and marks that turn the direction of writing.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-_DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 
 
 def page(request: Request, name: str, /, *, status: int = HTTPStatus.OK, **values: Any) -> HTMLResponse:
@@ -159,15 +157,6 @@ def when(at: datetime) -> str:
 def ago(at: datetime, now: datetime) -> str:
     """Return how far a time lies before or behind another: ``3 min ago``, ``in 2 h``."""
     return f"in {span(at - now)}" if at > now else f"{span(now - at)} ago"
-
-
-def span(value: timedelta | float) -> str:
-    """Return a length of time, of seconds or a timedelta, in its largest unit."""
-    seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
-        if seconds >= unit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds:.0f} s"
 
 
 def number(value: float) -> str:

@@ -90,8 +90,23 @@ SEARCH_LAB = (
      "asked = always"),
 )  # fmt: skip
 
+WATCHING = (
+    ('away.append("ledger")', "raise"),
+    ("order = (work_items.c.started_at, runs.c.run_id)", "order = (work_items.c.started_at.desc(), runs.c.run_id)"),
+    ("return age is not None and age > frozen_seconds(ready, alive) and named is not None and same_process(*named)",
+     "return age is not None and age > frozen_seconds(ready, alive)"),
+    ("while now - looks[0][0] > RATE_SECONDS and len(looks) > 2:  # noqa: PLR2004  # a rate is of two looks",
+     "while False:"),
+    ("table.add_row(*(plain(cell(value), style) for value in values))", "table.add_row(*map(str, values))"),
+    ("return plain(cell(task.description))", "return Text.from_markup(task.description)"),
+    ("redirect_stdout=False,", "redirect_stdout=True,"),
+    ("disable=is_silent or not sys.stderr.isatty(),", "disable=is_silent,"),
+    ("self._at_present(samples, [company])", "pass"),
+)  # fmt: skip
+
 MUTANTS: tuple[Mutant, ...] = (
     *OTHERS,
+    *(Mutant(area="watching", line=line, becomes=becomes) for line, becomes in WATCHING),
     *(Mutant(area="memory tests", line=line, becomes=becomes) for line, becomes in MEMORY_TESTS),
     *(Mutant(area="search lab", line=line, becomes=becomes) for line, becomes in SEARCH_LAB),
     *(Mutant(area="charts", line=line, becomes=becomes) for line, becomes in CHARTS),

@@ -106,6 +106,9 @@ TESTS = {
     "model servers": (
         "tests/unit/llm", "tests/integration/llm/test_servers.py", "tests/integration/cli/test_models.py",
     ),
+    "watching": (
+        "tests/unit/test_cli_top.py", "tests/unit/test_cli_progress.py", "tests/unit/metrics/test_collector.py",
+    ),
     "local models": (
         "tests/unit/stack/test_local_llm.py", "tests/unit/conversation/test_guards.py",
         "tests/unit/llm/test_structured.py", "tests/integration/stack/test_supervisor.py",

@@ -158,6 +158,11 @@ class Approvals(CompanyRecords[Approval]):
         query = select(approvals).where(approvals.c.company == company, needs)
         return self._all(query.order_by(approvals.c.decided_at, approvals.c.approval_id).limit(min(limit, MAX_PAGE)))
 
+    def count_waiting(self, company: str) -> int:
+        """Return how many approvals wait for a person."""
+        needs_word = approvals.c.needs == str(ApprovalNeed.WORD)
+        return self._database.count(approvals, approvals.c.company == company, needs_word, self._waiting(self._clock()))
+
     def expire(self, company: str) -> int:
         """Mark what waited too long, and return how many there were."""
         over = and_(

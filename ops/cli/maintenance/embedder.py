@@ -1,15 +1,14 @@
 """``memtend embedder``: measure an embedder before anything is switched to it."""
 
-import sys
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
 
 from memcore.embedding.factory import choice_named
 from memcore.finetune.markers import StageProgress
 from memcore.finetune.trial import DEFAULT_TEXTS, Trial
 from ops.cli.console import say, show_json
+from ops.cli.progress import progress_bar
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands("embedder", "Measure an embedder before `memtend reindex` switches to it.")
@@ -35,10 +34,11 @@ def try_embedder(
 ) -> None:
     """Measure an embedder beside the one that serves, on what agents remember and ask; nothing is written."""
     choice = None if what is None else choice_named(what)
-    is_silent = command.as_json or not sys.stderr.isatty()
-    with command.service() as (service, runner), Progress(disable=is_silent) as progress:
-        bar = progress.add_task("measuring", total=1.0)
-        watch = StageProgress(lambda fraction: progress.update(bar, completed=fraction))
+    with (
+        command.service() as (service, runner),
+        progress_bar("measuring", total=1.0, is_silent=command.as_json) as bar,
+    ):
+        watch = StageProgress(lambda fraction: bar.show(done=fraction))
         found = runner.run(service.finetune.try_embedder(choice, texts=texts, watch=watch))
     if command.as_json:
         show_json(found)

@@ -9,7 +9,6 @@ from time import sleep
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
 
 from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.finetune.preflight import PreflightResult
@@ -19,6 +18,7 @@ from memcore.ledger.organization.audit import Confirmation
 from memcore.models.finetune import STAGES, FineTunePlan, FineTuneStage
 from ops.cli.console import say, show_json, warn
 from ops.cli.maintenance.reindex import awaited, show_reindex
+from ops.cli.progress import progress_bars
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands("finetune", "Train the embedder on the fleet's own texts.")
@@ -318,7 +318,7 @@ def run_bars(*, is_silent: bool) -> Iterator[Callable[[FineTuneRun], None]]:
     if is_silent:
         yield lambda _run: None
     elif sys.stderr.isatty():
-        with Progress() as progress:
+        with progress_bars(is_silent=False) as progress:
             bars = {stage: progress.add_task(str(stage), total=1.0) for stage in STAGES}
 
             def draw(run: FineTuneRun) -> None:

@@ -1,15 +1,14 @@
 """``memtend reindex``: switch to another embedder while agents read and write."""
 
-import sys
 from time import sleep
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
 
 from memcore.errors import MemoryInputError
 from memcore.ledger.collections import Reindex, ServedCollection
 from ops.cli.console import say
+from ops.cli.progress import progress_bar
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands()
@@ -26,15 +25,15 @@ _PROGRESS = (
 
 def awaited(command: JsonCommand) -> Reindex | None:
     """Draw a bar until the company's reindex has ended, and return it; None where there was none."""
-    is_silent = command.as_json or not sys.stderr.isatty()
-    with command.service() as (service, runner), Progress(disable=is_silent) as progress:
-        bar = progress.add_task("reindexing", total=1.0)
+    with (
+        command.service() as (service, runner),
+        progress_bar("reindexing", total=1.0, is_silent=command.as_json) as bar,
+    ):
         while (found := runner.run(service.reindex.status()).reindex) is not None and found.finished_at is None:
             held_up = f", {found.reason}" if found.reason else ""
-            seen = f"{found.stage}, {found.looked_at} looked at{held_up}"
-            progress.update(bar, completed=found.fraction, description=seen)
+            bar.show(done=found.fraction, what=f"{found.stage}, {found.looked_at} looked at{held_up}")
             sleep(_POLL_INTERVAL_SECONDS)
-        progress.update(bar, completed=1.0)
+        bar.show(done=1.0)
     if not command.as_json:
         say("see `memtend reindex --status`; what served before is kept until `memtend reindex --drop-old`")
     return found

@@ -1,19 +1,17 @@
 """``memtend whatif``: what another policy would do to the memories that are there."""
 
 import random
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from memcore.config.loader import load_policy
 from memcore.errors import MemoryNotFoundError
 from memcore.ledger.ledger import Ledger
 from memcore.models.memory_test import listed_names
 from ops.cli.console import cell, say, show_json
+from ops.cli.progress import progress_bar
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands()
@@ -35,18 +33,16 @@ def whatif(
     memory tests are asked of what each run would leave.
     """
     # It brings the models of maintenance and retrieval along, and few commands need them.
-    from memcore.evaluation.whatif import WhatIfs  # noqa: PLC0415  # see above
+    from memcore.evaluation.whatif import WhatIf, WhatIfs  # noqa: PLC0415  # see above
 
     other = command.policy_from(load_policy(policy))
-    is_silent = command.as_json or not sys.stderr.isatty()
-    with (
-        command.ledger() as ledger,
-        command.backend() as (backend, runner),
-        Progress(console=Console(stderr=True), disable=is_silent) as progress,
-    ):
+    with command.ledger() as ledger, command.backend() as (backend, runner):
         compared = WhatIfs(settings=command.settings, backend=backend, ledger=ledger, now=command.policy, then=other)
-        chosen = _agents(ledger, command.company, agents, sample)
-        found = [runner.run(compared.of(each)) for each in progress.track(chosen, description="agents")]
+        chosen, found = _agents(ledger, command.company, agents, sample), list[WhatIf]()
+        with progress_bar("agents", total=len(chosen), is_silent=command.as_json) as bar:
+            for each in chosen:
+                found.append(runner.run(compared.of(each)))
+                bar.advance()
     if command.as_json:
         show_json(found)
         return

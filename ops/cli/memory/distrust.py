@@ -1,10 +1,10 @@
 """``memtend distrust``: take back all that ever came of a source, and trust it again."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,10 +13,11 @@ from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import naming_fields
 from memcore.models.distrust import DistrustRule
 from memcore.models.origin import Channel
-from memcore.service.distrusts import DistrustView
+from memcore.service.distrusts import DistrustOperations, DistrustView
 from ops.cli.console import read_text, say
 from ops.cli.memory.memories import moment
-from ops.cli.session import Commands, JsonCommand
+from ops.cli.progress import progress_bar
+from ops.cli.session import Commands, JsonCommand, Result
 
 app = Commands("distrust", "Distrust: plan, add, list, show, complete, report, verify, lift.")
 
@@ -59,7 +60,7 @@ class RuleOptions:
 def plan(command: JsonCommand, options: RuleOptions) -> None:
     """Show what a distrust would hide and bring back, by agent; nothing is written."""
     rule = options.rule()
-    found = command.run(lambda service: service.distrusts.plan(rule))
+    found = _watched(command, lambda distrusts: distrusts.plan(rule))
     if command.as_json:
         command.show_facts(found)
     elif found.agents:
@@ -78,7 +79,7 @@ def add(command: JsonCommand, options: RuleOptions, by: By, reason: Why) -> None
     """
     rule = options.rule()
     confirmation = Confirmation(actor=by, confirm=True, reason=reason)
-    _show(command, command.run(lambda service: service.distrusts.distrust(rule, confirmation=confirmation)))
+    _show(command, _watched(command, lambda distrusts: distrusts.distrust(rule, confirmation=confirmation)))
 
 
 @app.command("list")
@@ -109,7 +110,7 @@ def show(command: JsonCommand, distrust_id: IdArgument) -> None:
 @app.command("complete")
 def complete(command: JsonCommand, distrust_id: IdArgument) -> None:
     """Find again all that came of a source, where the first time was cut off: completed_at is empty."""
-    _show(command, command.run(lambda service: service.distrusts.complete(distrust_id)))
+    _show(command, _watched(command, lambda distrusts: distrusts.complete(distrust_id)))
 
 
 @app.command("report")
@@ -135,6 +136,16 @@ def lift(command: JsonCommand, distrust_id: IdArgument, by: By, reason: Why) -> 
     """Trust a source again: what came of it is shown, and what had come back out of merges goes there again."""
     confirmation = Confirmation(actor=by, confirm=True, reason=reason)
     _show(command, command.run(lambda service: service.distrusts.lift(distrust_id, confirmation=confirmation)))
+
+
+def _watched(command: JsonCommand, call: "Callable[[DistrustOperations], Coroutine[Any, Any, Result]]") -> Result:
+    """Return the result of a call that looks at one agent after the other, with a bar until then."""
+    with (
+        command.service() as (service, runner),
+        progress_bar("looking at agents", total=None, is_silent=command.as_json) as bar,
+    ):
+        service.distrusts.watch = bar.reached
+        return runner.run(call(service.distrusts))
 
 
 def _shown(distrust: Distrust) -> dict[str, object]:

@@ -1,13 +1,16 @@
 """``memtend erase``: erase an agent or a person for good, verify a receipt, search the data folder for texts."""
 
 from pathlib import Path
+from time import sleep
 from typing import Annotated
 
 import typer
 
-from memcore.errors import MemoryInputError
+from memcore.errors import MemoryInputError, MemoryStoreError
 from memcore.ledger.organization.audit import Confirmation
+from memcore.ledger.work_items import ENDED_STATES, WorkState
 from ops.cli.console import read_text, say
+from ops.cli.progress import progress_bar
 from ops.cli.session import Commands, JsonCommand
 
 app = Commands("erase", "Erasure: agent, subject, list, receipt, verify, check.")
@@ -20,15 +23,26 @@ Retire = Annotated[
     bool, typer.Option("--retire-checkpoints", help="Delete the embedders that were trained on memories, too.")
 ]
 
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the receipt, with a bar.")]
+
+#: Pause between two looks at an erasure that is waited for, in seconds.
+_POLL_INTERVAL_SECONDS = 0.5
+
 _COLUMNS = ("requested_at", "erasure_id", "agent_id", "subject", "state", "reason", "finished_at")
 
 
 @app.command("agent")
 def erase_agent(
-    command: JsonCommand, agent_id: AgentArgument, by: By, reason: Why, yes: Yes = False, retire: Retire = False
+    command: JsonCommand,
+    agent_id: AgentArgument,
+    by: By,
+    reason: Why,
+    yes: Yes = False,
+    retire: Retire = False,
+    wait: Wait = False,
 ) -> None:
     """Erase all that is stored of an agent, for good; stop its engine first."""
-    _request(command, agent_id, None, Confirmed(by, reason, yes), retire=retire)
+    _request(command, agent_id, None, Confirmed(by, reason, yes), retire=retire, wait=wait)
 
 
 @app.command("subject")
@@ -40,9 +54,10 @@ def erase_subject(
     reason: Why,
     yes: Yes = False,
     retire: Retire = False,
+    wait: Wait = False,
 ) -> None:
     """Erase what an agent has kept of a person, for good: conversations, and memories under the person's name."""
-    _request(command, agent_id, subject, Confirmed(by, reason, yes), retire=retire)
+    _request(command, agent_id, subject, Confirmed(by, reason, yes), retire=retire, wait=wait)
 
 
 @app.command("list")
@@ -86,7 +101,8 @@ def check(
     probe: Annotated[list[str], typer.Option("--probe", help="A text to look for; may be given several times.")],
 ) -> None:
     """Search every file of the data folder for texts; the exit code is 1 when one holds any."""
-    hits = command.run(lambda service: service.erasures.check(probe))
+    with progress_bar("reading files", total=None, is_silent=command.as_json) as bar:
+        hits = command.run(lambda service: service.erasures.check(probe, watch=bar.reached))
     command.show_rows(hits, "file", "probe", "encoding")
     if hits:
         raise typer.Exit(1)
@@ -101,10 +117,19 @@ class Confirmed:
         self.confirmation = Confirmation(actor=by, confirm=True, reason=reason)
 
 
-def _request(command: JsonCommand, agent_id: str, subject: str | None, confirmed: Confirmed, *, retire: bool) -> None:
-    found = command.run(
-        lambda service: service.erasures.request(
-            agent_id, confirmed.confirmation, subject=subject, retire_checkpoints=retire
-        )
-    )
+def _request(
+    command: JsonCommand, agent_id: str, subject: str | None, confirmed: Confirmed, *, retire: bool, wait: bool
+) -> None:
+    with command.service() as (service, runner):
+        request = service.erasures.request(agent_id, confirmed.confirmation, subject=subject, retire_checkpoints=retire)
+        found = runner.run(request)
+        if wait:
+            with progress_bar("erasing", total=None, is_silent=command.as_json) as bar:
+                while found.state not in ENDED_STATES:
+                    sleep(_POLL_INTERVAL_SECONDS)
+                    found = runner.run(service.erasures.get(found.erasure_id))
+                    rows = f"{sum(found.found.values())} found in {len(found.found)} places"
+                    bar.show(what=f"erasing, {rows}{f': {found.reason}' if found.reason else ''}")
     command.show_facts(found.model_dump(include={"erasure_id", "agent_id", "subject", "state"}))
+    if wait and found.state is not WorkState.DONE:
+        raise MemoryStoreError(f"the erasure has ended without a receipt: {found.state}, {found.reason}")

@@ -1,7 +1,6 @@
 """``memtend eval``: whether a memory works for your own questions, and whether another policy works better."""
 
 import asyncio
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 import yaml
-from rich.progress import Progress, TaskID
 
 from memcore.backends.factory import create_worker_backend
 from memcore.client.client import MemoryClient
@@ -35,6 +33,7 @@ from memcore.evaluation.maintained import DailyMaintenance, read_days
 from memcore.evaluation.results import Asked, PolicyResult, done_in_words, later
 from ops.cli.console import AsJson, say, show_json, show_rows
 from ops.cli.memory.evaluation_report import check_report, write_report
+from ops.cli.progress import Bar, progress_bar
 from ops.cli.session import Commands, await_stored
 
 app = Commands()
@@ -121,26 +120,11 @@ def _asked(
     from workers.stack.running import throwaway_stack  # noqa: PLC0415  # see above
 
     text = None if policy is None else yaml.safe_dump(dict(policy))
-    with throwaway_stack(text) as stack, Progress(disable=is_silent or not sys.stderr.isatty()) as progress:
-        bar = progress.add_task(f"{name}: storing", total=len(dataset.questions) * (len(days) + 1))
+    total = len(dataset.questions) * (len(days) + 1)
+    with throwaway_stack(text) as stack, progress_bar(f"{name}: storing", total=total, is_silent=is_silent) as bar:
         with MemoryClient.from_settings(stack.settings) as client:
             ids = store(dataset, client, lambda receipt: await_stored(client, receipt))
-        return asyncio.run(_asked_after(dataset, stack.settings, ids, days, _Shown(progress, bar, name), budget=budget))
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """How far an evaluation is, for a person."""
-
-    progress: Progress
-    bar: TaskID
-    name: str
-
-    def begin(self, what: str) -> None:
-        self.progress.update(self.bar, description=f"{self.name}: {what}")
-
-    def advance(self) -> None:
-        self.progress.update(self.bar, advance=1)
+        return asyncio.run(_asked_after(dataset, stack.settings, ids, days, name, bar, budget=budget))
 
 
 async def _asked_after(
@@ -148,7 +132,8 @@ async def _asked_after(
     settings: Settings,
     ids: Mapping[str, Mapping[str, str]],
     days: Sequence[int],
-    shown: _Shown,
+    name: str,
+    bar: Bar,
     *,
     budget: int,
 ) -> list[Asked]:
@@ -165,16 +150,16 @@ async def _asked_after(
             for question in dataset.questions:
                 clock.set(question)
                 judged.append(await asking.ask(question))
-                shown.advance()
+                bar.advance()
             return judged
 
-        shown.begin("asking")
+        bar.show(what=f"{name}: asking")
         found = [Asked(days=0, judged=await ask(as_stored(ids)))]
         if not days:
             return found
         maintenance = await DailyMaintenance.opened(opened, settings, policy, backend, clock)
         for day in range(1, max(days) + 1):
-            shown.begin(f"day {day}")
+            bar.show(what=f"{name}: day {day}")
             await maintenance.run_day(day)
             if day in days:
                 judged = await ask(maintenance.kept(ids))

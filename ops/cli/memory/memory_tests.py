@@ -1,14 +1,11 @@
 """``memtend test``: ask agents' memories the questions of memory tests, record such tests, and register them."""
 
 import os
-import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from memcore.errors import MemoryInputError, MemoryNotFoundError
 from memcore.ledger.recorded_queries import MOST_QUERIES
@@ -22,6 +19,7 @@ from memcore.models.memory_test import Outcome
 from memcore.operational import EXIT_FAILED, EXIT_INPUT
 from memcore.service.memory_tests import RegisteredTestInfo
 from ops.cli.console import say, show_json
+from ops.cli.progress import progress_bar
 from ops.cli.session import Commands, JsonCommand
 
 if TYPE_CHECKING:
@@ -53,13 +51,11 @@ def run(
 ) -> None:
     """Ask the questions of memory tests. Exit code 1: some failed; 2: some had no answer, or a file is wrong."""
     tests = read_memory_tests(files or [FOLDER])
-    is_silent = command.as_json or not sys.stderr.isatty()
     with (
         _memory(command, url) as memory,
-        Progress(console=Console(stderr=True), disable=is_silent) as progress,
+        progress_bar("asking", total=len(tests), is_silent=command.as_json) as bar,
     ):
-        bar = progress.add_task("asking", total=len(tests))
-        report = run_memory_tests(memory, tests, on_result=lambda _: progress.update(bar, advance=1))
+        report = run_memory_tests(memory, tests, on_result=lambda _: bar.advance())
     # First: what came of minutes of asking is seen where the file cannot be written.
     _show(command, report)
     if junit is not None:

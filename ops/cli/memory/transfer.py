@@ -13,7 +13,6 @@ from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
 from pydantic import TypeAdapter, ValidationError
-from rich.progress import Progress
 
 from memcore.client.client import MemoryClient
 from memcore.client.envelopes import ImportRecord, portions
@@ -26,6 +25,7 @@ from memcore.models.base import escaped_json, naming_fields
 from memcore.models.origin import UNKNOWN, Channel, Writer, writing_as
 from memcore.records import MemoryRecord, Where
 from ops.cli.console import warn
+from ops.cli.progress import Bar, progress_bar
 from ops.cli.session import STORE_SECONDS, Command, Commands, JsonCommand, await_stored
 
 if TYPE_CHECKING:
@@ -89,21 +89,19 @@ def _import_lines(command: JsonCommand, file: Path, *, writer: Writer) -> None:
     now = utc_now()
     records = list(parse(_lines(file), now=now, writer=writer))
     sent, ids, facts = 0, set[str](), Counter[str]()
-    is_silent = command.as_json or not sys.stderr.isatty()
     with (
         closing(References()) as references,
         command.client() as client,
         writing_as(writer),
-        Progress(disable=is_silent) as progress,
+        progress_bar("importing", total=len(records), is_silent=command.as_json) as bar,
     ):
-        bar = progress.add_task("importing", total=len(records))
         for part in _rounds(records, references):
             receipt = client.import_many(part)
             facts += await_stored(client, receipt)
             references.note(part, receipt.memory_ids)
             ids.update(receipt.memory_ids)
             sent += len(part)
-            progress.update(bar, completed=sent)
+            bar.show(done=sent)
     command.show_facts(
         {
             "lines": sent,
@@ -146,7 +144,6 @@ def _import_from(
     if str(file) == "-":
         raise MemoryInputError("file", "must be a file or a folder; standard input is read without --from")
     listed = refused or file.with_name(f"{file.absolute().name}.refused")
-    is_silent = command.as_json or not sys.stderr.isatty()
     sent, unknown, given_up = 0, 0, dict[str, int]()
     with (
         closing(_Listing(listed)) as listing,
@@ -162,12 +159,11 @@ def _import_from(
                 on_repeated=references.repeat,
             )
         ) as work,
-        Progress(disable=is_silent) as progress,
+        progress_bar("reading" if dry_run else "importing", total=None, is_silent=command.as_json) as bar,
     ):
-        bar = progress.add_task("reading" if dry_run else "importing", total=None)
         if dry_run:
-            for _ in work.records():
-                progress.update(bar, advance=1)
+            for number, _ in enumerate(work.records(), start=1):
+                bar.show(what=f"reading, {number} records")
         else:
             with command.client() as client, writing_as(writer):
                 for part in _rounds(work.records(), references):
@@ -175,7 +171,7 @@ def _import_from(
                     references.note(part, receipt.memory_ids)
                     unknown += _stored(client, receipt, given_up)
                     sent += len(part)
-                    progress.update(bar, completed=sent)
+                    bar.show(what=f"importing, {sent} memories")
         report = work.report
     refusals = sum(report.refused.values())
     facts = report.model_dump() | {
@@ -250,18 +246,27 @@ def export_memories(
             agents = [each.agent_id for each in ledger.agents.list(command.company, limit=1_000_000)]
     from memcore.backends.protocol import pages  # noqa: PLC0415  # an import needs no backend
 
-    async def write(backend: "WorkerBackend", target: IO[str]) -> None:
+    async def write(backend: "WorkerBackend", target: IO[str], bar: Bar) -> None:
+        written = 0
         for agent_id in agents:
             async for records in pages(backend, Where(agent_id=agent_id)):
                 target.writelines(map(line, records))
+                written += len(records)
+                bar.show(what=f"exporting, {written} memories")
+            bar.advance()
 
-    with command.backend() as (backend, runner):
-        if str(file) == "-":
-            runner.run(write(backend, sys.stdout))
+    is_printed = str(file) == "-"
+    with (
+        command.backend() as (backend, runner),
+        # Not between the lines that it prints.
+        progress_bar("exporting", total=len(agents), is_silent=is_printed and sys.stdout.isatty()) as bar,
+    ):
+        if is_printed:
+            runner.run(write(backend, sys.stdout, bar))
             return
         draft = file.with_name(f".{file.name}.part")
         with draft.open("w", encoding="utf-8") as target:
-            runner.run(write(backend, target))
+            runner.run(write(backend, target, bar))
         draft.replace(file)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import text
 
 from memcore.backends.factory import create_configured_embedder, embedder_choice, followed_row, require_shared_backends
-from memcore.canary import LATE_AFTER, canary_state
+from memcore.canary import canary_state, is_well
 from memcore.client.publisher import REFUSES
 from memcore.config.maintenance import ASKING_STRATEGIES
 from memcore.config.policy import Policy, llm_consumers
@@ -291,10 +291,6 @@ def reindex(settings: Settings) -> Iterator[CheckResult]:
         )
 
 
-#: The age of the newest memory that is found, and the time from store to search, above which the path is not well; the
-#: alert rules say the same (docker/prometheus/alerts.yml).
-CANARY_LATE, CANARY_SLOW = LATE_AFTER, timedelta(seconds=30)
-
 #: How long a webhook may fail before that is a finding: a receiver that restarts is none.
 WEBHOOK_FAILING = timedelta(hours=1)
 
@@ -403,7 +399,7 @@ def canary(settings: Settings) -> Iterator[CheckResult]:
     age, delay = state.age_seconds(now), state.delay_seconds(now)
     yield CheckResult(
         check="canary",
-        ok=age <= CANARY_LATE.total_seconds() and delay <= CANARY_SLOW.total_seconds(),
+        ok=is_well(age_seconds=age, delay_seconds=delay),
         seen=f"not found for {delay:.0f} s; the newest memory that is found is {age:.0f} s old"
         if state.is_open
         else f"found {delay:.2f} s after it was sent, {age:.0f} s ago",

@@ -2,26 +2,11 @@
 
 import json
 from pathlib import Path
-from time import monotonic, sleep
-from typing import Any
 
 from support.command_line import CommandLine
 from support.memories import new_agent
 
-#: Seconds that an erasure of a few memories may take: it waits for jobs to end, then for the next sweep.
-PATIENCE = 90
-
 SURE = ("--by", "grace", "--reason", "she has left", "--yes")
-
-
-def erased(memtend: CommandLine, agent: str) -> dict[str, Any]:
-    until = monotonic() + PATIENCE
-    while True:
-        (found,) = memtend.ok("erase", "list", "--agent", agent, "--json").value
-        if found["state"] == "done" or monotonic() > until:
-            assert found["state"] == "done", found
-            return dict(found)
-        sleep(0.5)
 
 
 def test_an_agent_is_erased_and_the_receipt_is_verified(memtend: CommandLine, tmp_path: Path) -> None:
@@ -30,8 +15,8 @@ def test_an_agent_is_erased_and_the_receipt_is_verified(memtend: CommandLine, tm
     memtend.ok("store", agent, secret)
     memtend.ok("store", other, kept)
     assert memtend("erase", "check", "--probe", secret).code == 1
-    memtend.ok("erase", "agent", agent, *SURE)
-    erasure = erased(memtend, agent)
+    erasure = memtend.ok("erase", "agent", agent, *SURE, "--wait", "--json").value
+    assert (erasure["agent_id"], erasure["state"]) == (agent, "done")
     assert memtend("erase", "check", "--probe", secret).code == 0
     assert memtend("erase", "check", "--probe", kept).code == 1
     receipt = tmp_path / "receipt.json"

@@ -56,6 +56,8 @@ OPEN = frozenset(
         "conflict_list",
         "runs",
         "parts",
+        "jobs",
+        "canary",
         "plan",
         "report",
         "estimates",
@@ -119,6 +121,7 @@ def test_json_keys_of_every_command_stay(
     keys("usage", name="usage")
     keys("usage", "--forecast", name="usage forecast")
     keys("status", name="status", opened="parts")
+    keys("top", name="top", opened="parts")
     keys("config", "show", name="config show")
     keys("reindex", "--status", name="reindex --status")
     keys("embedder", "try", "static-mean", name="embedder try")

@@ -61,6 +61,7 @@ COMMANDS = (
     ("runs", "list", "--agent", "AGENT"),
     ("dead", "list"),
     ("status",),
+    ("top",),
     ("audit",),
 )
 
@@ -100,7 +101,7 @@ def test_an_error_about_a_hostile_word_is_one_line(memtend: CommandLine) -> None
     assert memtend("store", "__shared__", "tea").err.startswith("memtend: agent_id: must not begin with '__'")
 
 
-def test_every_command_prints_through_one_file() -> None:
+def test_every_command_prints_through_one_file_and_draws_bars_with_another() -> None:
     raw = re.compile(r"\bprint\(|typer\.echo|Console\(|\bText\(|sys\.std(?:out|err)\.write")
-    found = {path.name for path in (ROOT / "ops" / "cli").glob("*.py") if raw.search(path.read_text())}
-    assert found == {"console.py"}
+    found = {path.name for path in (ROOT / "ops" / "cli").rglob("*.py") if raw.search(path.read_text())}
+    assert found == {"console.py", "progress.py"}

@@ -62,6 +62,7 @@ def test_the_configuration_tells_each_values_origin(memtend: CommandLine) -> Non
     "words",
     [
         ("status",),
+        ("top",),
         ("doctor",),
         ("config", "show"),
         ("agents", "list"),

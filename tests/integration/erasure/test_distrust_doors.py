@@ -195,6 +195,10 @@ async def test_what_a_request_has_no_time_for_a_worker_finds(
     await search.finish()
     assert distrusts.get(COMPANY, distrust_id).completed_at
     assert distrusts.reached(COMPANY, distrust_id).keys() == {*agents}
+    seen: list[tuple[int, int]] = []
+    watched = replace(search, watch=lambda done, total: seen.append((done, total)))
+    await watched.complete(distrusts.get(COMPANY, distrust_id))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
 async def test_it_is_lifted_once_what_brings_memories_back_has_ended(world: ErasureWorld) -> None:

@@ -44,3 +44,12 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
 def test_what_would_say_nothing_is_refused(tmp_path: Path, probes: list[str]) -> None:
     with pytest.raises(MemoryInputError, match="probe"):
         search_files(tmp_path, probes)
+
+
+def test_each_file_that_was_read_is_counted(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).write_bytes(b"text")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    seen: list[tuple[int, int]] = []
+    search_files(tmp_path, [SECRET], lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]

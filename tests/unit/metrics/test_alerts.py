@@ -13,8 +13,8 @@ import yaml
 from support.alert_rules import RULES, AlertRule, alert_rules, firing, read_scrape
 from support.repository import ROOT
 
+from memcore.canary import LATE_AFTER, SLOW_AFTER
 from memcore.jobs import Queue
-from ops.cli.running.health_checks import CANARY_LATE, CANARY_SLOW
 from ops.metrics.exposition import Family
 from ops.metrics.families import FAMILIES
 from workers.health import STALE_SECONDS
@@ -79,8 +79,8 @@ def test_the_configuration_reads_the_rules_and_sends_the_key() -> None:
 
 def test_the_doctor_and_the_alerts_have_the_same_limits() -> None:
     limits = {rule.alert: float(rule.expr.rpartition(" ")[2]) for rule in alert_rules() if ">" in rule.expr}
-    assert limits["MemtendCanaryLate"] == CANARY_LATE.total_seconds()
-    assert limits["MemtendStorePathStandsStill"] == CANARY_SLOW.total_seconds()
+    assert limits["MemtendCanaryLate"] == LATE_AFTER.total_seconds()
+    assert limits["MemtendStorePathStandsStill"] == SLOW_AFTER.total_seconds()
     assert limits["MemtendHeartbeatOld"] == STALE_SECONDS
 
 

@@ -37,6 +37,13 @@ from workers.stack.home import StackState, write_state
 
 MINUTE = timedelta(minutes=1)
 
+#: What a look at the present leaves out.
+OF_A_DAY = {
+    *("memtend_agents", "memtend_agents_late", "memtend_runs_24h", "memtend_memories_removed_24h"),
+    *("memtend_summaries_24h", "memtend_budget_spent_agents", "memtend_memory_tests_failed"),
+    *("memtend_embed_seconds", "memtend_search_seconds"),
+}
+
 
 @pytest.fixture
 def ledger(ledger: Ledger) -> Ledger:
@@ -87,6 +94,28 @@ def _run(ledger: Ledger, clock: StoppedClock, company: str, agent: str, *, ends:
         ledger.runs.finish(
             company, made.run_id, str(held.token), state=ends, counts={"consolidated": 4, "summaries": 1}
         )
+
+
+def test_a_look_at_the_present_says_the_same_without_agents_and_the_last_day(
+    collector: Collector, ledger: Ledger, clock: StoppedClock
+) -> None:
+    ledger.measures.add("acme", MeasureName.MEMORIES_STORED, 12)
+    ledger.measures.note("acme", MeasureName.CANARY_SENT, 0, at=clock())
+    ledger.measures.note("acme", MeasureName.CANARY_FOUND, 0.125, at=clock())
+    ledger.ticks.note("acme", sent=0)
+    _run(ledger, clock, "acme", "bob", ends=WorkState.HELD)
+    _run(ledger, clock, "acme", "cy", ends=None)
+    ledger.runs.create(NewRun(company="acme", agent_id="dee", planned_at=clock()))
+    clock.advance(7 * MINUTE)
+    look, scrape = (
+        values(found.text(FAMILIES)) for found in (collector.gather_present("acme"), collector.gather(None))
+    )
+    left_out = {name for name, found in scrape.items() if found and not look[name]}
+    assert left_out == OF_A_DAY
+    assert {name: found for name, found in scrape.items() if name not in left_out} == {
+        name: found for name, found in look.items() if name not in left_out
+    }
+    assert look["memtend_jobs_running"] == {labels(job="memory.maintenance.run"): 1}
 
 
 def test_a_scrape_says_what_the_ledger_knows(collector: Collector, ledger: Ledger, clock: StoppedClock) -> None:
