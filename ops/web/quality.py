@@ -1,4 +1,4 @@
-"""Quality over time: what came of registered tests night by night, and the questions that agents asked, as charts."""
+"""Quality over time: what came of registered tests day by day, and the questions that agents asked, as charts."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -32,7 +32,7 @@ async def quality(service: CompanyService, agent_id: str | None, *, among: Colle
     if tested:
         about = "Registered tests that were asked behind runs, by the day of UTC on which the run was made."
         about += f" The newest {number(MOST_RUNS)} runs." if len(tested) == MOST_RUNS else ""
-        found.append(_by_day("tested", "Tests night by night", about, days, ("passed", "no answer", "failed"), drawn))
+        found.append(_by_day("tested", "Tests day by day", about, days, ("passed", "no answer", "failed"), drawn))
     asked = () if agent_id is None else await service.agents.questions(agent_id)
     recorded = Counter(("questions", f"{each.asked_at.astimezone(UTC):%Y-%m-%d}") for each in asked)
     if any(day in days for _, day in recorded):

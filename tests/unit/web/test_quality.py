@@ -37,26 +37,26 @@ def ran(opened: HttpApi, agent_id: str, **counts: int) -> None:
     ledger.runs.add_counts("acme", run.run_id, counts)
 
 
-async def test_tests_are_drawn_by_night_of_all_agents_of_one_and_of_a_keys(
+async def test_tests_are_drawn_by_day_of_all_agents_of_one_and_of_a_keys(
     sqlite_ledger: LedgerUrls, tmp_path: Path
 ) -> None:
     today = f"{utc_now():%Y-%m-%d}"
     async with http_api(console_settings(sqlite_ledger, tmp_path)) as opened:
         async with signed_in(opened.app, opened.key()) as one:
-            assert "has kept how many tests passed" in await one.get("tests")
+            assert "has kept how many tests passed" in await one.get("activity/tests")
             ran(opened, "ada", tests_asked=3, tests_passed=2, tests_failed=1)
             ran(opened, "bob", tests_asked=2, tests_passed=1, tests_error=1)
             ran(opened, "bob", merged=7)
-            page = await one.get("tests")
-            assert rows(page, "Tests night by night") == [[today, "3", "1", "1"]]
+            page = await one.get("activity/tests")
+            assert rows(page, "Tests day by day") == [[today, "3", "1", "1"]]
             assert page.count('<th scope="row">20') == 30
-            assert rows(await one.get("tests?agent=ada"), "Tests night by night") == [[today, "2", "0", "1"]]
-            assert "<svg" not in await one.get("tests?agent=eve")
+            assert rows(await one.get("activity/tests?agent=ada"), "Tests day by day") == [[today, "2", "0", "1"]]
+            assert "<svg" not in await one.get("activity/tests?agent=eve")
         async with signed_in(opened.app, opened.key(agents=["bob"], verbs=(Verb.READ,))) as one:
-            assert rows(await one.get("tests"), "Tests night by night") == [[today, "1", "1", "0"]]
+            assert rows(await one.get("activity/tests"), "Tests day by day") == [[today, "1", "1", "0"]]
         opened.context.ledger.companies.add("globex")
         async with signed_in(opened.app, opened.key(company="globex")) as one:
-            assert "<svg" not in await one.get("tests")
+            assert "<svg" not in await one.get("activity/tests")
 
 
 async def test_an_agents_recorded_questions_are_drawn_by_the_day_of_their_last_time(
@@ -73,10 +73,10 @@ async def test_an_agents_recorded_questions_are_drawn_by_the_day_of_their_last_t
             for question, at in asked.items()
         ]
         opened.context.ledger.recorded_queries.record("acme", given)
-        page = await one.get("tests?agent=ada")
+        page = await one.get("activity/tests?agent=ada")
         drawn = [[f"{now - 3 * DAY:%Y-%m-%d}", "1"], [f"{now:%Y-%m-%d}", "2"]]
         assert rows(page, "Questions") == drawn
-        assert "Questions" not in await one.get("tests")
+        assert "Questions" not in await one.get("activity/tests")
 
 
 async def test_cost_is_drawn_by_day_also_where_it_is_little(sqlite_ledger: LedgerUrls, tmp_path: Path) -> None:
