@@ -12,6 +12,16 @@ ORIGINS = (
         "return true() if set(authors) >= EVERYBODY else or_(false(), *(is_human == each for each in authors))",
         "return true()",
     ),
+    ("return by if view.marks or not view.rules else by & ~_is_distrusted(table, view.rules)", "return by"),
+    (
+        "return by if view.marks or not view.rules else by & ~_is_distrusted(table, view.rules)",
+        "return by & ~_is_distrusted(table, view.rules)",
+    ),
+    (
+        "lambda: self._log.facts(self._company, categories=only, offset=offset, view=self._log.view(self._company)),",
+        "lambda: self._log.facts(self._company, categories=only, offset=offset),",
+    ),
+    ('by = {} if principal is None else {"principal": principal}', "by: dict[str, str] = {}"),
     ("by_id = {key: each for key, each in by_id.items() if each.entry.is_shown(authorities)}", "pass"),
     ("if waiting >= most_waiting:", "if False:"),
     ("if self.approvals.waits(approval):", "if True:"),
