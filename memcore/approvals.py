@@ -580,12 +580,13 @@ class ApprovalService:
     async def approve_by_policy(self, approval_id: str, proposal: Proposal, key: str, *, reason: str) -> Approval:
         """Approve a proposal by a key of the policy and carry it out; what was decided before under its id stays so."""
         self.approvals.file(self.company, approval_id, proposal, lasts=self.lasts)
-        approval = self._found(approval_id)
-        if self.approvals.waits(approval):
+        found = self._found(approval_id)
+        if self.approvals.waits(found):
             word, actor = Decision(by=key, reason=reason), audit.policy(key)
-            approval = self.approvals.decide(self.company, approval_id, ApprovalState.APPROVED, word, actor=actor)
-            _logged(Event.APPROVAL_APPROVED, approval)
-        return await self._settled(approval)
+            found = self.approvals.decide(self.company, approval_id, ApprovalState.APPROVED, word, actor=actor)
+            _logged(Event.APPROVAL_APPROVED, found)
+        # Also what a process has decided that died before: this run would merge the memory away.
+        return await self._settled(found)
 
     async def reject(self, approval_id: str, word: Decision) -> Approval:
         """Reject a proposal; raises ApprovalClosedError, MemoryNotFoundError."""

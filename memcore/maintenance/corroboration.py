@@ -68,7 +68,7 @@ class Corroboration:
             origin.channels[0] in _COUNTED
             and _holders(self.config).get(origin.principals[0]) is not None
             and authority(origin, self.authorities) is Authority.REFERENCE
-            and not (record.is_lesson or record.lineage.summary_of or record.supersedes)
+            and not (record.lineage.summary_of or record.supersedes)
             and entry.superseded_at is None
             and (entry.expires_at is None or entry.expires_at > now)
             and not hidden.hides_memory(entry)

@@ -29,7 +29,32 @@ ORIGINS = (
     ("if not self.may_claim(channel):", "if False:"),
     ("return Origin(channels=(*origin.channels, Channel.SUSPECT), principals=origin.principals)", "return origin"),
     ("record.stamped(writer)", "pass"),
-    ("return Origin(channels=given.channels, principals=(*given.principals, self.principal))", "return given"),
+    ("return Origin(channels=given.channels, principals=(*given.principals, by))", "return given"),
+    ("if self.limit is Channel.PERSON or not given.principals:", "if True:"),
+    ("origin.channels[0] in _COUNTED", "origin.channels[0] is not Channel.AGENT"),
+    ("and authority(origin, self.authorities) is Authority.REFERENCE", ""),
+    ("and not (record.lineage.summary_of or record.supersedes)", "and not record.lineage.summary_of"),
+    ("and not (record.lineage.summary_of or record.supersedes)", "and not record.supersedes"),
+    ("and not hidden.may_distrust(entry.agent_id, entry.id, origin)", ""),
+    ("if origin is None or len(origin.principals) != 1 or len(origin.channels) != 1:", "if origin is None:"),
+    ("if seen.isdisjoint(by):", "if True:"),
+    (
+        "is_enough = len(chosen) >= config.least and len({_origin(each).channels for each in chosen}) > 1",
+        "is_enough = len(chosen) >= config.least",
+    ),
+    (
+        "is_enough = len(chosen) >= config.least and len({_origin(each).channels for each in chosen}) > 1",
+        "is_enough = len({_origin(each).channels for each in chosen}) > 1",
+    ),
+    (
+        "return not any(hidden.may_distrust(agent_id, each.memory_id, each.origin) for each in self._witnesses[key])",
+        "return True",
+    ),
+    ("return await self._settled(found)", "return found"),
+    (
+        "about = (entry.category, entry.namespace, record.lineage.project_id, canonical_json(entry.attributes))",
+        "about = ()",
+    ),
     (
         "return None if self.principal is None and self.limit is Channel.PERSON else self.origin(self.limit)",
         "return None",

@@ -39,6 +39,9 @@ TEXT = "The import runs at four."
 PRINCIPALS = {"crawler": [f"crawler-{each}" for each in range(10)], "tickets": ["tickets"], "meters": ["meters"]}
 ON = CorroborationConfig.model_validate({"least": 2, "principals": PRINCIPALS})
 
+#: So what was said stays as it was said, and the next night can find it.
+MERGES_NOTHING = ConsolidationConfig.model_validate({"strategy": "simple", "group_threshold": 50})
+
 
 class World(MaintenanceFixture):
     """A company whose policy raises what was said again."""
@@ -58,6 +61,7 @@ class World(MaintenanceFixture):
             content=text,
             metadata=MemoryMetadata(source=more.get("source")),
             namespace=more.get("namespace", "default"),
+            supersedes=(more["supersedes"],) if "supersedes" in more else (),
         )
         with writing_as(Writer(principal=key, limit=Channel.TOOL, usual=channel)):
             now = self.clock()
@@ -203,10 +207,47 @@ async def test_nothing_is_raised_by(world: World, name: str) -> None:
     assert Authority.INFORM not in (await world.has()).values()
 
 
+async def test_neither_a_summary_nor_what_replaces_another_is_one_of_them(world: World) -> None:
+    await world.backend.connect()
+    other = await world.say("crawler-1", Channel.DOCUMENT, "The disk is full.")
+    for source in ("a", "b"):
+        await world.say("crawler-1", Channel.DOCUMENT, source=source)
+    await world.night()
+    assert len(await world.summaries()) == 1
+    world.policy = MERGES_NOTHING
+    await world.say("tickets", Channel.TOOL, source="c")
+    await world.night()
+    # It names a memory of the first: it has read that one's.
+    await world.say("meters", Channel.DOCUMENT, supersedes=other)
+    await world.night()
+    assert world.ledger.approvals.page(COMPANY) == ()
+
+
+@pytest.mark.parametrize("to", [Authority.QUARANTINED, Authority.INFORM])
+async def test_what_is_no_reference_is_neither_raised_nor_raises(world: World, to: Authority) -> None:
+    await _said(world)
+    run = world.plan_run().run_id
+    world.clock.turn(timedelta(days=2))
+    await world.service(authorities={**AUTHORITIES, Channel.TOOL: to}).run(run)
+    assert world.ledger.approvals.page(COMPANY) == ()
+
+
+async def test_while_a_distrust_is_followed_nothing_counts_that_it_may_find(world: World) -> None:
+    await _said(world)
+    world.policy, distrusts = MERGES_NOTHING, world.ledger.distrusts
+    made = distrusts.add(COMPANY, DistrustRule(agent_id=AGENT, session_id="s"), WORD)
+    run = world.plan_run().run_id
+    await world.service().run(run)
+    assert world.ledger.approvals.page(COMPANY) == ()
+    distrusts.complete(COMPANY, made.distrust_id)
+    await world.night()
+    assert world.ledger.approvals.page(COMPANY) != ()
+
+
 async def test_off_by_default_and_more_may_be_asked(world: World) -> None:
     world.corroboration = CorroborationConfig()
     first = await _said(world)
-    world.policy = ConsolidationConfig(strategy="simple", group_threshold=50)  # type: ignore[arg-type]  # as a file says it
+    world.policy = MERGES_NOTHING
     await world.night()
     assert world.ledger.approvals.page(COMPANY) == ()
     world.corroboration = ON.model_copy(update={"least": 3})
