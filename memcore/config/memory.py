@@ -1,6 +1,7 @@
 """The ``memory`` section of the policy, its storage and embedder, the level of one agent, and aliases of keys."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from string import Formatter
 from typing import Any, Literal, Self
 
@@ -224,6 +225,11 @@ class CorroborationConfig(Frozen):
         if self.least == 1 or self.least > len(self.principals):
             raise ValueError("least: must be 0, or from 2 to the number of principals")
         return self
+
+    @cached_property
+    def holders(self) -> Mapping[str, str]:
+        """The name of the principal that holds each key."""
+        return {key: name for name, keys in self.principals.items() for key in keys}
 
 
 class OriginsConfig(Frozen):

@@ -66,7 +66,7 @@ class Corroboration:
             return False
         return (
             origin.channels[0] in _COUNTED
-            and _holders(self.config).get(origin.principals[0]) is not None
+            and origin.principals[0] in self.config.holders
             and authority(origin, self.authorities) is Authority.REFERENCE
             and not (record.lineage.summary_of or record.supersedes)
             and entry.superseded_at is None
@@ -76,8 +76,8 @@ class Corroboration:
         )
 
     async def _raise(self, text: str, chosen: tuple[MemoryRecord, ...]) -> None:
-        first, holders = chosen[0].entry, _holders(self.config)
-        names = sorted(holders[_origin(each).principals[0]] for each in chosen)
+        first = chosen[0].entry
+        names = sorted(self.config.holders[_origin(each).principals[0]] for each in chosen)
         filed = raise_proposal(first, Authority.INFORM, by=KEY, policy=self.authorities, made_of={})
         witnesses = [Witness(memory_id=each.entry.id, origin=_origin(each)).model_dump(mode="json") for each in chosen]
         filed = filed.model_copy(update={"details": filed.details | {"witnesses": witnesses}})
@@ -90,22 +90,18 @@ class Corroboration:
 def independent(records: Iterable[MemoryRecord], config: CorroborationConfig) -> tuple[MemoryRecord, ...]:
     """Return the first memory of each principal, oldest first, of sources and sessions that no other of them names.
 
-    None where that are too few, or all of one channel.
+    Returns none where these are too few, or all of one channel.
     """
-    holders, seen, chosen = _holders(config), set[tuple[str, str]](), list[MemoryRecord]()
+    seen, chosen = set[tuple[str, str]](), list[MemoryRecord]()
     for each in sorted(records, key=lambda each: (each.entry.created_at, each.entry.id)):
         session = each.lineage.session_id or each.entry.session_id
-        named = {"principal": holders[_origin(each).principals[0]], "source": each.entry.metadata.source}
+        named = {"principal": config.holders[_origin(each).principals[0]], "source": each.entry.metadata.source}
         by = {(what, name) for what, name in {**named, "session": session}.items() if name}
         if seen.isdisjoint(by):
             seen |= by
             chosen.append(each)
     is_enough = len(chosen) >= config.least and len({_origin(each).channels for each in chosen}) > 1
     return tuple(chosen) if is_enough else ()
-
-
-def _holders(config: CorroborationConfig) -> dict[str, str]:
-    return {key: name for name, keys in config.principals.items() for key in keys}
 
 
 def _origin(record: MemoryRecord) -> Origin:
