@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from memcore.errors import MemoryInputError
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
@@ -114,18 +114,22 @@ class Witness(Frozen):
     origin: Origin
 
 
-class Raising(Frozen):
-    """Which memory a proposal would raise, to what, and the digest of the text that it shows.
+_WITNESSES = TypeAdapter(tuple[Witness, ...])
 
-    ``witnesses`` are the memories by which the policy has raised it: none of them may be distrusted.
-    """
+
+def witnesses_of(proposal: Proposal) -> tuple[Witness, ...]:
+    """Return the memories by which the policy has raised one; none of what a person has raised."""
+    return _WITNESSES.validate_python(proposal.details.get("witnesses", ()), extra="ignore")
+
+
+class Raising(Frozen):
+    """Which memory a proposal would raise, to what, and the digest of the text that it shows."""
 
     agent_id: KnownAgentId
     namespace: NotBlankStr
     memory_id: StoredKey
     to: RaisedTo
     digest: NotBlankStr
-    witnesses: tuple[Witness, ...] = ()
 
     @classmethod
     def of(cls, proposal: Proposal) -> "Raising":

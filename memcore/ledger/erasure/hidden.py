@@ -25,7 +25,7 @@ from memcore.ledger.learning.skills import Skill, Skills, SkillSource, SkillStat
 from memcore.ledger.organization.approvals import Approvals
 from memcore.ledger.tables import ERASE_WORK, OPEN_WORK, erasures, work_items
 from memcore.ledger.work_items import WorkState
-from memcore.models.approval import Raising, Witness
+from memcore.models.approval import Witness, witnesses_of
 from memcore.models.base import Frozen
 from memcore.models.distrust import DistrustRule
 from memcore.models.experience import DetailedExperience
@@ -268,7 +268,7 @@ class HiddenOwners(Repository):
         key = (company, approval_id)
         if key not in self._witnesses:
             approval = self._approvals.get(*key)
-            self._witnesses[key] = () if approval is None else Raising.of(approval.proposal).witnesses
+            self._witnesses[key] = () if approval is None else witnesses_of(approval.proposal)
         return not any(hidden.may_distrust(agent_id, each.memory_id, each.origin) for each in self._witnesses[key])
 
     def _read_fallen(

@@ -50,7 +50,7 @@ async def _shown(ledger: Ledger, service: MemoryService, clock: StoppedClock) ->
     memory = LedgerOrgMemory(ledger.org, OPEN, company=COMPANY)
     await memory.connect()
     org, every = service.org, 100
-    texts = {
+    texts: dict[str, list[str | None]] = {
         "list": [each.content for each in await org.list(limit=every)],
         "list at": [each.content for each in await org.list_at(clock(), limit=every)],
         "search": [each.content for each in (await org.search(OrgMemoryQuery(context="parcels", limit=every))).facts],

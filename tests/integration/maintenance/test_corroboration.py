@@ -39,7 +39,7 @@ TEXT = "The import runs at four."
 PRINCIPALS = {"crawler": [f"crawler-{each}" for each in range(10)], "tickets": ["tickets"], "meters": ["meters"]}
 ON = CorroborationConfig.model_validate({"least": 2, "principals": PRINCIPALS})
 
-#: So what was said stays as it was said, and the next night can find it.
+#: So what was said stays as it was said, and the next run can find it.
 MERGES_NOTHING = ConsolidationConfig.model_validate({"strategy": "simple", "group_threshold": 50})
 
 
@@ -72,7 +72,7 @@ class World(MaintenanceFixture):
             await Ingestor.by_policy(self.backend, self.ledger, company=COMPANY, policy=policy).write([item])
         return item.id
 
-    async def night(self) -> None:
+    async def maintain(self) -> None:
         self.clock.turn(timedelta(days=2))
         await self.maintenance_run()
 
@@ -117,7 +117,7 @@ async def _said(world: World) -> str:
 async def test_what_two_principals_say_is_raised_listed_audited_and_undone_for_good(world: World) -> None:
     first = await _said(world)
     assert {*(await world.has()).values()} == {Authority.REFERENCE}
-    await world.night()
+    await world.maintain()
     has = await world.has()
     # It is merged with nothing, and the other stays what it was.
     assert has.pop(first) is Authority.INFORM
@@ -131,7 +131,7 @@ async def test_what_two_principals_say_is_raised_listed_audited_and_undone_for_g
     await world.undo_raise()
     await world.say("meters", Channel.TOOL)
     for _ in range(2):
-        await world.night()
+        await world.maintain()
         assert {*(await world.has()).values()} == {Authority.REFERENCE}
 
 
@@ -146,10 +146,10 @@ async def test_what_two_principals_say_is_raised_listed_audited_and_undone_for_g
 )
 async def test_it_is_lowered_at_once_where_one_of_them_is_distrusted(world: World, rule: DistrustRule) -> None:
     first = await _said(world)
-    await world.night()
+    await world.maintain()
     made = world.ledger.distrusts.add(COMPANY, rule, WORD)
     assert (await world.has())[first] is Authority.REFERENCE
-    await world.night()
+    await world.maintain()
     assert (await world.has()).get(first, Authority.REFERENCE) is Authority.REFERENCE
     world.ledger.distrusts.complete(COMPANY, made.distrust_id)
     world.ledger.distrusts.lift(COMPANY, made.distrust_id, WORD)
@@ -202,7 +202,7 @@ async def test_nothing_is_raised_by(world: World, name: str) -> None:
     for key, channel, more in TOO_FEW[name]:
         await world.say(key, channel, **more)
     for _ in range(2):
-        await world.night()
+        await world.maintain()
     assert world.ledger.approvals.page(COMPANY) == ()
     assert Authority.INFORM not in (await world.has()).values()
 
@@ -212,14 +212,14 @@ async def test_neither_a_summary_nor_what_replaces_another_is_one_of_them(world:
     other = await world.say("crawler-1", Channel.DOCUMENT, "The disk is full.")
     for source in ("a", "b"):
         await world.say("crawler-1", Channel.DOCUMENT, source=source)
-    await world.night()
+    await world.maintain()
     assert len(await world.summaries()) == 1
     world.policy = MERGES_NOTHING
     await world.say("tickets", Channel.TOOL, source="c")
-    await world.night()
+    await world.maintain()
     # It names a memory of the first: it has read that one's.
     await world.say("meters", Channel.DOCUMENT, supersedes=other)
-    await world.night()
+    await world.maintain()
     assert world.ledger.approvals.page(COMPANY) == ()
 
 
@@ -240,7 +240,7 @@ async def test_while_a_distrust_is_followed_nothing_counts_that_it_may_find(worl
     await world.service().run(run)
     assert world.ledger.approvals.page(COMPANY) == ()
     distrusts.complete(COMPANY, made.distrust_id)
-    await world.night()
+    await world.maintain()
     assert world.ledger.approvals.page(COMPANY) != ()
 
 
@@ -248,13 +248,13 @@ async def test_off_by_default_and_more_may_be_asked(world: World) -> None:
     world.corroboration = CorroborationConfig()
     first = await _said(world)
     world.policy = MERGES_NOTHING
-    await world.night()
+    await world.maintain()
     assert world.ledger.approvals.page(COMPANY) == ()
     world.corroboration = ON.model_copy(update={"least": 3})
-    await world.night()
+    await world.maintain()
     assert world.ledger.approvals.page(COMPANY) == ()
     await world.say("meters", Channel.TOOL)
-    await world.night()
+    await world.maintain()
     assert (await world.has())[first] is Authority.INFORM
 
 
@@ -274,7 +274,7 @@ def test_a_policy_that_names_too_few_or_a_key_twice_is_refused(given: dict[str, 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of an attacker: it says, imports, edits, replaces or forgets, and nights and undos come in between."""
+    """One step of an attacker: it says, imports, edits, replaces or forgets, and runs and undos come in between."""
 
     act: str
     key: str
@@ -290,7 +290,7 @@ _BELOW = (Channel.TOOL, Channel.DOCUMENT, Channel.PEER, Channel.IMPORT)
 
 STEPS = st.builds(
     Step,
-    act=st.sampled_from(["say", "say", "say", "import", "load", "edit", "replace", "forget", "night", "night", "undo"]),
+    act=st.sampled_from(["say", "say", "say", "import", "load", "edit", "replace", "forget", "run", "run", "undo"]),
     key=st.sampled_from(_KEYS),
     channel=st.sampled_from(_BELOW),
     claimed=st.lists(st.sampled_from(["tickets", "meters", *_KEYS]), max_size=2).map(tuple),
@@ -334,7 +334,7 @@ class Attacker:
                     self.runs += [forgotten.run_id] if forgotten.run_id else []
                 case "undo" if self.runs:
                     await world.undo(self.runs[step.pick % len(self.runs)])
-                case "night":
+                case "run":
                     world.clock.turn(timedelta(days=2))
                     self.runs.append((await world.maintenance_run()).run_id)
         assert world.ledger.approvals.page(COMPANY) == ()
@@ -354,7 +354,7 @@ class Attacker:
         await ingestor.write([item])
 
 
-@pytest.mark.slow(because="random histories with a night in most")
+@pytest.mark.slow(because="random histories with a run in most")
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, min_size=4, max_size=14))
 def test_no_history_of_one_principal_raises_anything(ledger_template: Path, steps: Sequence[Step]) -> None:
@@ -369,7 +369,7 @@ def test_no_history_of_one_principal_raises_anything(ledger_template: Path, step
                     continue
             # An honest principal says something else meanwhile; that is no second voice.
             await world.say("tickets", Channel.DOCUMENT, "The moon is full.")
-            await attacker.play(Step(act="night", key="other-1", channel=Channel.TOOL, claimed=(), text="", pick=0))
+            await attacker.play(Step(act="run", key="other-1", channel=Channel.TOOL, claimed=(), text="", pick=0))
 
     asyncio.run(play())
 
