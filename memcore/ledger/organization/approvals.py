@@ -106,9 +106,18 @@ class Approvals(CompanyRecords[Approval]):
         return self._page(query, before=before, limit=limit)
 
     def decide(
-        self, company: str, approval_id: str, verdict: Verdict, word: Decision, *, capacity: CapacityLimit | None = None
+        self,
+        company: str,
+        approval_id: str,
+        verdict: Verdict,
+        word: Decision,
+        *,
+        capacity: CapacityLimit | None = None,
+        actor: str | None = None,
     ) -> Approval:
-        """Save a person's decision, once, and return the approval; an approved one then needs its effect.
+        """Save a decision, once, and return the approval; an approved one then needs its effect.
+
+        ``actor`` is how the audit names who decides where that is no person.
 
         The capacity is checked in the same transaction; where it refuses, nothing is written. Raises what it raises,
         ApprovalClosedError when somebody decided before, even a moment ago, or it has expired, and MemoryNotFoundError.
@@ -127,7 +136,7 @@ class Approvals(CompanyRecords[Approval]):
             is_waiting = select(approvals.c.approval_id).where(self._is(company, approval_id) & waiting)
             if capacity is not None and connection.execute(is_waiting).first() is not None:
                 capacity(connection, company)
-            return self._moved_on(connection, company, approval_id, waiting, decided, word)
+            return self._moved_on(connection, company, approval_id, waiting, decided, word, actor=actor)
 
     def undo(self, company: str, approval_id: str, word: Decision) -> Approval:
         """Undo an approval that was carried out, once, and return it; its effect then needs its taking back.
@@ -183,7 +192,15 @@ class Approvals(CompanyRecords[Approval]):
         return and_(approvals.c.state == str(ApprovalState.PENDING), approvals.c.expires_at > now)
 
     def _moved_on(
-        self, connection: Connection, company: str, approval_id: str, which: ColumnElement[bool], new: Row, by: Decision
+        self,
+        connection: Connection,
+        company: str,
+        approval_id: str,
+        which: ColumnElement[bool],
+        new: Row,
+        by: Decision,
+        *,
+        actor: str | None = None,
     ) -> Approval:
         # One statement checks and writes: of two concurrent ones the later finds nothing that waits.
         is_it = self._is(company, approval_id)
@@ -195,7 +212,7 @@ class Approvals(CompanyRecords[Approval]):
         if not is_first:
             raise _closed(approval, self._clock())
         note = AuditNote(
-            actor=person(by.by),
+            actor=actor or person(by.by),
             action=f"approval.{approval.state}",
             subject=approval_id,
             verdict=AuditVerdict.DONE,
