@@ -93,6 +93,7 @@ SEARCH_LAB = (
      "always = query"),
     ('asked = always.model_copy(update={"min_authority": query.min_authority}).under(authorities)',
      "asked = always"),
+    ("if len(text) > MOST_POLICY_CHARS:", "if False:"),
 )  # fmt: skip
 
 WATCHING = (
@@ -107,6 +108,7 @@ WATCHING = (
     ("redirect_stdout=False,", "redirect_stdout=True,"),
     ("disable=is_silent or not sys.stderr.isatty(),", "disable=is_silent,"),
     ("self._at_present(samples, [company])", "pass"),
+    ('state="does not answer" if state_of == "ready" and name in silent else state_of,', "state=state_of,"),
 )  # fmt: skip
 
 MUTANTS: tuple[Mutant, ...] = (
