@@ -187,9 +187,10 @@ async def test_a_test_of_what_must_not_be_shown_holds_up_the_summary_that_says_i
 async def test_a_summary_that_takes_the_only_place_is_held_up(world: MaintenanceFixture) -> None:
     await world.store([memory(30, days_old=1, content="The heron watches the pond.", namespace="heron")])
     go_back, op = world.keep(), Writes(more=" the heron watches. the heron watches.")
-    register(world, bowl(question="the heron watches", limit=1, finds=[{"text": "the pond"}]))
-    assert (await ran(world, op)).counts["gate_refused_for_tests"] == 1
-    go_back()
+    for pond in ({"text": "the pond"}, {"pattern": "the p?nd"}):
+        register(world, bowl(question="the heron watches", limit=1, finds=[pond]))
+        assert (await ran(world, op)).counts["gate_refused_for_tests"] == 1
+        go_back()
     register(world, bowl(question="the heron watches", limit=2, finds=[{"text": "the pond"}]))
     assert (await ran(world, op)).counts["gate_refused"] == 0
 
