@@ -6,7 +6,12 @@ from measure.mutations import Mutant
 MEMORY_TESTS = (
     ("if not any(map(named.names, shown)):", "if False:"),
     ("if first >= second:", "if False:"),
-    ("return folded(self.text) in folded(entry.content)", "return self.text in entry.content"),
+    ("return self.text is not None and folded(self.text) in said", "return self.text in said"),
+    ('return any(map(matcher(self.pattern).match, said.split("\\n")))', "return False"),
+    ("if _REGULAR.search(pattern):", "if False:"),
+    ('if "(?!)" in matcher(pattern).pattern:', "if False:"),
+    ("if any(text in said for text in self._texts) or any(each.is_said(said) for each in self._patterns):",
+     "if any(text in said for text in self._texts):"),
     ("if test.authority is not None:", "if False:"),
     ("raise MemoryConnectionError(f\"no answer of: {', '.join(remembered.degraded)}\")", "pass"),
     ("if self._errors_in_a_row < MOST_ERRORS:", "if True:"),
@@ -88,6 +93,7 @@ SEARCH_LAB = (
      "always = query"),
     ('asked = always.model_copy(update={"min_authority": query.min_authority}).under(authorities)',
      "asked = always"),
+    ("if len(text) > MOST_POLICY_CHARS:", "if False:"),
 )  # fmt: skip
 
 WATCHING = (
@@ -102,6 +108,7 @@ WATCHING = (
     ("redirect_stdout=False,", "redirect_stdout=True,"),
     ("disable=is_silent or not sys.stderr.isatty(),", "disable=is_silent,"),
     ("self._at_present(samples, [company])", "pass"),
+    ('state="does not answer" if state_of == "ready" and name in silent else state_of,', "state=state_of,"),
 )  # fmt: skip
 
 MUTANTS: tuple[Mutant, ...] = (

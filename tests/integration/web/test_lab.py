@@ -190,7 +190,7 @@ WRONG = {
     "memory: !!set {a}": "policy",
     "memory: \0": "policy",
     "a: <script>document.title=1</script>": "a: ",
-    "# " + "x" * 300_000: "policy: is larger than",
+    "# " + "x" * 300_000: "policy: has more than 65536 characters",
 }
 
 
