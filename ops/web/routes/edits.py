@@ -95,10 +95,13 @@ async def add(request: Request, caller: CurrentCaller, service: Service, form: F
 
 
 def _named(form: Given, caller: Caller) -> tuple[str, str]:
-    """Return the agent and the memory that a form names. Who may not read is shown no memory in an answer either."""
-    agent_id = form.agent(caller, Verb.WRITE)
-    caller.require(Verb.READ, agent_id=agent_id)
-    return agent_id, form.text("id")
+    """Return the agent and the memory that a form names.
+
+    Who may not read is shown no memory in an answer either. Raises MemoryInputError, MemoryForbiddenError.
+    """
+    named = form.agent(caller, Verb.WRITE), form.text("id")
+    caller.require(Verb.READ, agent_id=named[0])
+    return named
 
 
 async def _shown(service: CompanyService, agent_id: str, memory_id: str) -> MemoryEntry:
