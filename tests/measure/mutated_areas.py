@@ -99,7 +99,8 @@ TESTS = {
         f"{LEDGER}/test_activity.py",
     ),
     "edits": (
-        "tests/integration/web/test_edits.py", "tests/integration/web/test_whatif.py", f"{MAINTENANCE}/test_versions.py",
+        "tests/integration/web/test_edits.py", "tests/integration/web/test_whatif.py",
+        f"{MAINTENANCE}/test_versions.py",
     ),
     "search lab": ("tests/integration/web/test_lab.py",),
     "memory tests": (
