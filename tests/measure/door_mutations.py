@@ -96,6 +96,21 @@ SEARCH_LAB = (
     ("if len(text) > MOST_POLICY_CHARS:", "if False:"),
 )  # fmt: skip
 
+EDITS = (
+    ("new = await service.memories.update(agent_id, memory_id, expected=memory_id, **changed, **decider)",
+     'new = await service.memories.update(agent_id, memory_id, expected="*", **changed, **decider)'),
+    ('named = form.agent(caller, Verb.WRITE), form.text("id")',
+     'named = form.agent(caller, Verb.READ), form.text("id")'),
+    ("caller.require(Verb.READ, agent_id=named[0])", "pass"),
+    ("if (await _shown(service, agent_id, memory_id)).id != memory_id:", "if False:"),
+    ("differing = {name: value for name, value in typed.items() if value != lines(was[name])}", "differing = typed"),
+    ("left_out = {ATTRIBUTES_KEY, VALIDITY_KEY, *((SEARCH_NOTES_KEY, COMPARED_KEY) if is_new_text else ())}",
+     "left_out = {ATTRIBUTES_KEY, *((SEARCH_NOTES_KEY, COMPARED_KEY) if is_new_text else ())}"),
+    ("then=then,", "then=service.policy,"),
+    ("then = await to_thread(lambda: build_policy(read_document(text), base=service.policy))",
+     "then = await to_thread(lambda: build_policy(read_document(text)))"),
+)  # fmt: skip
+
 WATCHING = (
     ('away.append("ledger")', "raise"),
     ("order = (work_items.c.started_at, runs.c.run_id)", "order = (work_items.c.started_at.desc(), runs.c.run_id)"),
@@ -116,6 +131,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *(Mutant(area="watching", line=line, becomes=becomes) for line, becomes in WATCHING),
     *(Mutant(area="memory tests", line=line, becomes=becomes) for line, becomes in MEMORY_TESTS),
     *(Mutant(area="search lab", line=line, becomes=becomes) for line, becomes in SEARCH_LAB),
+    *(Mutant(area="edits", line=line, becomes=becomes) for line, becomes in EDITS),
     *(Mutant(area="charts", line=line, becomes=becomes) for line, becomes in CHARTS),
     *(Mutant(area="evaluation", line=line, becomes=becomes) for line, becomes in EVALUATION),
     *(Mutant(area="what if", line=line, becomes=becomes) for line, becomes in WHAT_IF),

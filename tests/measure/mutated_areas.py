@@ -99,6 +99,10 @@ TESTS = {
         "tests/unit/web/test_charts.py", "tests/unit/web/test_activity.py", "tests/unit/web/test_lineage.py",
         f"{LEDGER}/test_activity.py",
     ),
+    "edits": (
+        "tests/integration/web/test_edits.py", "tests/integration/web/test_whatif.py",
+        f"{MAINTENANCE}/test_versions.py",
+    ),
     "search lab": ("tests/integration/web/test_lab.py",),
     "memory tests": (
         "tests/unit/memory_tests", f"{MAINTENANCE}/test_registered_tests.py",
