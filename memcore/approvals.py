@@ -579,7 +579,7 @@ class ApprovalService:
 
     async def approve_by_policy(self, approval_id: str, proposal: Proposal, key: str, *, reason: str) -> Approval:
         """Approve a proposal by a key of the policy and carry it out; what was decided before under its id stays so."""
-        self.approvals.file(self.company, approval_id, proposal, lasts=self.lasts)
+        self.approvals.file(self.company, approval_id, proposal, lasts=self.lasts, for_person=False)
         found = self._found(approval_id)
         if self.approvals.waits(found):
             word, actor = Decision(by=key, reason=reason), audit.policy(key)

@@ -60,8 +60,11 @@ class Approvals(CompanyRecords[Approval]):
         *,
         lasts: timedelta,
         most_waiting: int | None = None,
+        for_person: bool = True,
     ) -> bool:
         """Keep the proposal until a person decides and return True; False when its id is there, whatever became of it.
+
+        No webhook says so unless it is ``for_person``.
 
         Raises MemoryInputError when a key is too long, a text is no valid Unicode, or the whole is larger than 1 MiB;
         ApprovalLimitError where ``most_waiting`` of its action wait.
@@ -89,7 +92,7 @@ class Approvals(CompanyRecords[Approval]):
                 waiting = count_rows(connection, approvals, others) - 1
                 if waiting >= most_waiting:
                     raise ApprovalLimitError(waiting, limit=most_waiting)
-            if is_new:
+            if is_new and for_person:
                 # Not the title, which a model or an agent may have written.
                 data = {"approval_id": row["approval_id"], "action": proposal.action, "risk": str(proposal.risk)}
                 announce(

@@ -27,11 +27,13 @@ from memcore.config.urls import LedgerUrls
 from memcore.errors import MemoryChannelError
 from memcore.ingest import Ingestor
 from memcore.ledger.organization.approvals import Approvals
+from memcore.ledger.organization.audit import done_by
 from memcore.memories import Memories
 from memcore.models.approval import ApprovalState
 from memcore.models.distrust import DistrustRule
 from memcore.models.memory import MemoryCategory, MemoryMetadata, MemoryStoreRequest
 from memcore.models.origin import AUTHORITIES, Authority, Channel, Origin, Writer, authority, writing_as
+from memcore.models.webhook import WebhookEventType
 
 TEXT = "The import runs at four."
 
@@ -115,6 +117,8 @@ async def _said(world: World) -> str:
 
 
 async def test_what_two_principals_say_is_raised_listed_audited_and_undone_for_good(world: World) -> None:
+    events, note = [WebhookEventType.APPROVAL_FILED], done_by("ada", "webhook.add", "hook")
+    world.ledger.webhooks.add(COMPANY, "hook", url="http://127.0.0.1:1", events=events, note=note)
     first = await _said(world)
     assert {*(await world.has()).values()} == {Authority.REFERENCE}
     await world.maintain()
@@ -125,7 +129,9 @@ async def test_what_two_principals_say_is_raised_listed_audited_and_undone_for_g
     (listed,) = world.ledger.approvals.page(COMPANY)
     assert (listed.state, listed.needs, listed.effect) == (ApprovalState.APPROVED, None, first)
     assert (listed.decided_by, listed.reason) == ("memory.origins.corroboration", "said by crawler, tickets")
-    (line,) = world.ledger.audit.page(COMPANY)
+    # Nobody has to decide, so nobody is called.
+    assert world.ledger.deliveries.page(COMPANY) == ()
+    line, _ = world.ledger.audit.page(COMPANY)
     assert (line.actor, line.action) == ("policy:memory.origins.corroboration", "approval.approved")
     assert TEXT not in str(line)
     await world.undo_raise()
