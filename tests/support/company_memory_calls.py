@@ -46,6 +46,7 @@ VIEWS: dict[str, Call] = {
     "activity.archived_at": lambda ledger, clock, c: ledger.activity.archived_at(c, AGENT, [clock() + LATE]),
     "activity.first_run_at": lambda ledger, _, c: ledger.activity.first_run_at(c, AGENT),
     "activity.recent": lambda ledger, _, c: ledger.activity.recent(c, since=EARLIEST, most=9),
+    "activity.tested": lambda ledger, _, c: ledger.activity.tested(c, since=EARLIEST, most=9),
     "activity.removed": lambda ledger, _, c: ledger.activity.removed(c, AGENT, since=EARLIEST, until=LATEST),
     "activity.runs_between": lambda ledger, _, c: ledger.activity.runs_between(
         c, AGENT, since=EARLIEST, until=LATEST, most=9

@@ -328,7 +328,7 @@ def test_a_person_raises_a_tools_memory_and_lowers_it_again(stack: StackAddress)
             assert await _found(writers, writers.engine, LOCKER, min_authority="instruct") == set()
             body = {"text": LOCKER, "token_budget": 900}
             prompt = await writers.engine.post(f"/v1/agents/{writers.agent}/context", json=body)
-            assert "for-reference" not in prompt.text
+            assert "<for-reference " not in prompt.text
 
             # A tool replaces it no more, and neither its edit nor a copy is raised.
             newer = await writers.stored(writers.tool, "The page says something else.", supersedes=[found])

@@ -227,6 +227,7 @@ WRITES: dict[str, Call] = {
     "runs.finish": lambda ledger, _, c: _heard(
         lambda: ledger.runs.finish(c, *_held(ledger, "runs"), state=WorkState.DONE, counts={})
     ),
+    "runs.add_counts": lambda ledger, _, c: ledger.runs.add_counts(c, _held(ledger, "runs")[0], {"tests_asked": 1}),
     "runs.wake": lambda ledger, _, c: ledger.runs.wake(c, _held(ledger, "runs")[0]),
     "runs.approve_held": lambda ledger, _, c: _heard(lambda: ledger.runs.approve_held(c, _held(ledger, "runs")[0])),
     "runs.decide_groups": lambda ledger, _, c: _heard(
