@@ -27,9 +27,11 @@ from memcore.errors import (
     MemoryNotFoundError,
 )
 from memcore.ledger.access.raised import RaisedMemories
+from memcore.ledger.organization import audit
 from memcore.ledger.organization.approvals import Approvals, CapacityLimit
 from memcore.ledger.organization.shared_log import SharedEntry
 from memcore.models.approval import (
+    MEMORY_RAISE,
     Approval,
     ApprovalNeed,
     ApprovalRisk,
@@ -362,10 +364,6 @@ def _is_between(retraction: SharedEntry, own: Sequence[SharedEntry]) -> bool:
     return since <= retraction.version and (until is None or retraction.version <= until)
 
 
-#: The action of a proposal to raise a memory: to let it have more authority than its channels give it.
-MEMORY_RAISE = "memory:raise"
-
-
 @dataclass(frozen=True, eq=False)
 class MemoryRaising:
     """Raises memories as approvals say, and lowers them again.
@@ -578,6 +576,17 @@ class ApprovalService:
             raise
         _logged(Event.APPROVAL_APPROVED, approval)
         return await self._settled(approval)
+
+    async def approve_by_policy(self, approval_id: str, proposal: Proposal, key: str, *, reason: str) -> Approval:
+        """Approve a proposal by a key of the policy and carry it out; what was decided before under its id stays so."""
+        self.approvals.file(self.company, approval_id, proposal, lasts=self.lasts, for_person=False)
+        found = self._found(approval_id)
+        if self.approvals.waits(found):
+            word, actor = Decision(by=key, reason=reason), audit.policy(key)
+            found = self.approvals.decide(self.company, approval_id, ApprovalState.APPROVED, word, actor=actor)
+            _logged(Event.APPROVAL_APPROVED, found)
+        # Also what a process has decided that died before: this run would merge the memory away.
+        return await self._settled(found)
 
     async def reject(self, approval_id: str, word: Decision) -> Approval:
         """Reject a proposal; raises ApprovalClosedError, MemoryNotFoundError."""

@@ -164,6 +164,11 @@ def proposal_id(*, company: str, digest: str, number: int) -> str:
     return _derive("proposal", company, digest, str(number))
 
 
+def corroboration_id(*, company: str, agent_id: str, said: str) -> str:
+    """Return the id of the proposal to raise what an agent's sources have said; a text is raised once."""
+    return _derive("corroboration", company, agent_id, said)
+
+
 def application_id(*, company: str, agent_id: str, skill_id: str, cause: str) -> str:
     """Return the id of one application of a skill; the same cause, such as a task, applies it once."""
     return _derive("application", company, agent_id, skill_id, cause)

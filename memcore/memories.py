@@ -69,8 +69,10 @@ from memcore.records import (
     ORIGIN_KEY,
     SEARCH_NOTES_KEY,
     SUPERSEDES_KEY,
+    VALIDITY_KEY,
     MemoryRecord,
     Where,
+    stored_validity,
 )
 
 #: Changes of one memory at the same moment before the caller gets an error.
@@ -549,7 +551,7 @@ class Memories:
         metadata |= {name: fields[name] for name in ("source", "confidence", "tags") if name in fields}
         if "tags" in fields and old.metadata.tags:
             # Those that memtend itself sets stay.
-            metadata["tags"] = (*fields["tags"], *(tag for tag in old.metadata.tags if tag in _OWN_TAGS))
+            metadata["tags"] = (*fields["tags"], *(tag for tag in old.metadata.tags if tag in OWN_TAGS))
         with naming_fields():
             wanted = MemoryStoreRequest.model_validate(
                 {
@@ -559,13 +561,15 @@ class Memories:
                     "metadata": metadata,
                     "expires_at": fields.get("expires_at", old.expires_at),
                     "attributes": fields.get("attributes", old.attributes),
+                    "valid_from": fields.get("valid_from", old.valid_from),
+                    "valid_until": fields.get("valid_until", old.valid_until),
                 }
             )
         if wanted.expires_at is not None and wanted.expires_at <= now and "expires_at" in fields:
             raise MemoryInputError("expires_at", "lies before now")
         same = all(
             getattr(wanted, name) == getattr(old, name)
-            for name in ("category", "content", "metadata", "expires_at", "attributes")
+            for name in ("category", "content", "metadata", "expires_at", "attributes", "valid_from", "valid_until")
         )
         if same:
             return None
@@ -582,12 +586,14 @@ class Memories:
                 "relevance_score": None,
                 "scores": None,
                 "attributes": wanted.attributes,
+                "valid_from": wanted.valid_from,
+                "valid_until": wanted.valid_until,
                 "raised": None,
             }
         )
         # An edit never raises: what it is made of, the old text and the editor's words, has the least of both.
         origin = watched(Origin.of((old.origin, current_writer().origin())), wanted.content)
-        left_out = {ATTRIBUTES_KEY, *((SEARCH_NOTES_KEY, COMPARED_KEY) if is_new_text else ())}
+        left_out = {ATTRIBUTES_KEY, VALIDITY_KEY, *((SEARCH_NOTES_KEY, COMPARED_KEY) if is_new_text else ())}
         extra = {name: value for name, value in record.extra.items() if name not in left_out}
         if is_new_text and (found := record.found_superseded):
             # That the old text replaced them says nothing of the new one.
@@ -595,6 +601,8 @@ class Memories:
         extra[ORIGIN_KEY] = origin.stored()
         if wanted.attributes:
             extra[ATTRIBUTES_KEY] = dict(wanted.attributes)
+        if validity := stored_validity(wanted):
+            extra[VALIDITY_KEY] = validity
         return replace(record, entry=entry, vectors=None, extra=extra)
 
 
@@ -602,7 +610,7 @@ class Memories:
 _REPLACING = frozenset({"updated", "undone", "consolidated"})
 
 #: Tags that say what memtend knows of a memory: an update of the tags leaves them.
-_OWN_TAGS = frozenset({KEYED_TAG, SUPERSEDED_TAG, SELF_EDITED_TAG})
+OWN_TAGS = frozenset({KEYED_TAG, SUPERSEDED_TAG, SELF_EDITED_TAG})
 
 
 def _refuse_erased(watched: WatchedWrite, agent_id: str, *, namespace: str | None = None) -> None:

@@ -160,12 +160,11 @@ class MemoryRecord:
     ) -> Self:
         """Return the record of what was asked to be stored. Raises ValidationError."""
         fields = {name: getattr(request, name) for name in _OF_REQUEST}
-        validity = {"from": request.valid_from, "until": request.valid_until}
         extra: dict[str, Any] = {ORIGIN_KEY: watched(origin, request.content).stored()}
         # As it is read: then the record needs no copy of the entry.
         fields["origin"] = Origin.read(extra[ORIGIN_KEY])
-        if known := {name: at.timestamp() for name, at in validity.items() if at is not None}:
-            extra[VALIDITY_KEY] = known
+        if validity := stored_validity(request):
+            extra[VALIDITY_KEY] = validity
         if request.supersedes:
             extra[SUPERSEDES_KEY] = list(request.supersedes)
         if request.attributes:
@@ -240,6 +239,12 @@ class MemoryRecord:
     def covers_until(self) -> datetime:
         """When the newest memory was made that it stands for; its own time unless it is a summary."""
         return self.entry.covers_until or self.entry.created_at
+
+
+def stored_validity(request: MemoryStoreRequest) -> dict[str, float]:
+    """Return when a memory holds as its payload has it; empty where nobody said."""
+    times = {"from": request.valid_from, "until": request.valid_until}
+    return {name: at.timestamp() for name, at in times.items() if at is not None}
 
 
 def reported(entry: MemoryEntry, fields: Mapping[str, Any], *, session_id: str | None) -> dict[str, Any]:

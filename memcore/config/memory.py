@@ -1,6 +1,7 @@
 """The ``memory`` section of the policy, its storage and embedder, the level of one agent, and aliases of keys."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from string import Formatter
 from typing import Any, Literal, Self
 
@@ -203,6 +204,34 @@ class EmbedderOverrideConfig(Frozen):
         return self
 
 
+class CorroborationConfig(Frozen):
+    """Raise to ``inform`` what several principals have said word for word, each by itself; off by default.
+
+    Attributes:
+        least: by so many principals, 2 or more, of whom one has it of a ``tool`` and one of a ``document``; 0 raises
+            nothing.
+        principals: under a name of yours, the ids of all keys of one principal. Name only who cannot read what the
+            others have stored. Other keys count for nothing.
+    """
+
+    least: int = Field(default=0, ge=0, le=100, strict=True)
+    principals: ReadOnlyMapping[NotBlankStr, tuple[NotBlankStr, ...]] = ReadOnlyMap({})
+
+    @model_validator(mode="after")
+    def _enough(self) -> Self:
+        keys = [key for each in self.principals.values() for key in each]
+        if len(keys) != len({*keys}):
+            raise ValueError("principals: a key stands twice; it has one principal")
+        if self.least == 1 or self.least > len(self.principals):
+            raise ValueError("least: must be 0, or from 2 to the number of principals")
+        return self
+
+    @cached_property
+    def holders(self) -> Mapping[str, str]:
+        """The name of the principal that holds each key."""
+        return {key: name for name, keys in self.principals.items() for key in keys}
+
+
 class OriginsConfig(Frozen):
     """Say how far memories are trusted by the channels they came through.
 
@@ -211,9 +240,11 @@ class OriginsConfig(Frozen):
             ``unknown``, ``suspect``): ``instruct``, ``inform``, ``reference`` or ``quarantined``. A channel that is
             left out keeps its default; a memory of several channels has the least. ``suspect`` is added to what others
             wrote and reads like an order, a password or an account to pay to.
+        corroboration: what is raised by being said again.
     """
 
     authority: ReadOnlyMapping[Channel, Authority] = AUTHORITIES
+    corroboration: CorroborationConfig = CorroborationConfig()
 
     @field_validator("authority")
     @classmethod

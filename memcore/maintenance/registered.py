@@ -54,8 +54,8 @@ class _Probed:
     def follow(self, test: MemoryTest) -> None:
         # What else it expects no ranking says: its results behind the run do.
         self.test = test.model_copy(update={"shows_nothing": False, "authority": None})
-        self._wanted = _Names.of((*test.finds, *test.order))
-        self._minded = _Names.of((*test.shows_not, *test.order))
+        self._wanted = _Names((*test.finds, *test.order))
+        self._minded = _Names((*test.shows_not, *test.order))
 
     def show(self, shown: Sequence[MemoryEntry]) -> None:
         """Take what a search shows for it."""
@@ -91,20 +91,14 @@ class _Probed:
 class _Names:
     """What a list of named memories looks for."""
 
-    def __init__(self, *, names: frozenset[str], texts: tuple[str, ...]) -> None:
-        self._names = names
-        self._texts = texts
-
-    @classmethod
-    def of(cls, named: Sequence[NamedMemory]) -> Self:
-        return cls(
-            names=frozenset(name for each in named for name in (each.id, each.key) if name is not None),
-            texts=tuple(folded(each.text) for each in named if each.text is not None),
-        )
+    def __init__(self, named: Sequence[NamedMemory]) -> None:
+        self._names = {name for each in named for name in (each.id, each.key) if name is not None}
+        self._texts = tuple(folded(each.text) for each in named if each.text is not None)
+        self._patterns = tuple(each for each in named if each.pattern is not None)
 
     def are_among(self, entries: Sequence[MemoryEntry], said: str) -> bool:
         """Return whether one of the memories is meant, which say this together."""
-        if any(text in said for text in self._texts):
+        if any(text in said for text in self._texts) or any(each.is_said(said) for each in self._patterns):
             return True
         return bool(self._names) and any(each.id in self._names or each.key in self._names for each in entries)
 

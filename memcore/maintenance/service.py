@@ -13,6 +13,7 @@ from memcore.backends.protocol import archive_index_of
 from memcore.clock import Clock, utc_now
 from memcore.company import CompanyContext
 from memcore.config.maintenance import ConsolidationApply, ConsolidationConfig, PruningConfig
+from memcore.config.memory import CorroborationConfig
 from memcore.config.policy import Policy
 from memcore.config.retrieval import MemoryRetrievalConfig
 from memcore.config.settings import Settings
@@ -36,6 +37,7 @@ from memcore.maintenance.consolidation.llm import AnswerSource
 from memcore.maintenance.consolidation.proposals import adopt_groups
 from memcore.maintenance.consolidation.step import apply_consolidation, few_new, left_unmerged
 from memcore.maintenance.consolidation.strategy import ConsolidationStrategy
+from memcore.maintenance.corroboration import Corroboration
 from memcore.maintenance.distrust import bring_back
 from memcore.maintenance.enforcement import MemoryScorer, MemoryValue, apply_enforcement, installed_value
 from memcore.maintenance.gate import Gate
@@ -75,6 +77,7 @@ class MaintenanceService:
         level: how long memories live unless an agent has a level of its own.
         retrieval: how the agents' prompts are made; the gate makes its own alike.
         authorities: the authority of each channel; memories of several are not merged with one another.
+        corroboration: what a run raises before it merges: what is raised stays as it is.
         has_model: whether a language model is connected to the workers that ask one; runs themselves never do.
         value: the value of a memory when an agent has too many; left out, the installed rule or the shipped one.
     """
@@ -89,6 +92,7 @@ class MaintenanceService:
     pruning: PruningConfig | None = None
     retrieval: MemoryRetrievalConfig = MemoryRetrievalConfig()  # noqa: RUF009  # a frozen value
     authorities: Mapping[Channel, Authority] = AUTHORITIES
+    corroboration: CorroborationConfig = CorroborationConfig()  # noqa: RUF009  # a frozen value
     clock: Clock = utc_now
     has_model: bool = False
     build_strategy: StrategyBuilder = build_consolidation_strategy
@@ -126,6 +130,7 @@ class MaintenanceService:
             pruning=memory.procedural.pruning if memory.procedural.enabled else None,
             retrieval=memory.retrieval,
             authorities=memory.origins.authority,
+            corroboration=memory.origins.corroboration,
             has_model=has_model,
             clock=clock,
         )
@@ -212,6 +217,15 @@ class MaintenanceService:
 
     async def _attempted(self, run: Run, attempt: Attempt[Run]) -> Outcome:
         _log.info(Event.CONSOLIDATION_MAINTENANCE_START, extra=_about(run))
+        if run.kind == "maintenance":
+            raising = Corroboration(
+                self.backend,
+                self.ledger,
+                self.corroboration,
+                company=self.company,
+                authorities=self.authorities,
+            )
+            await raising.look(run.agent_id, now=self.clock())
         store = JournaledStore(self._snapshot(run.agent_id), run, self.ledger.journal, attempt.lease)
         await store.begin()
         stop = await self._executed(store, attempt)

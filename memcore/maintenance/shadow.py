@@ -97,7 +97,8 @@ class ShadowMemories:
     async def _embedded(self, questions: Sequence[str]) -> dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]:
         rows = await self._backend.query_vectors(questions)
         # Not BLAS: for a product as small as this its threads wait for one another, and take three times the CPU.
-        scores = np.einsum("qd,md->qm", rows, self._dense[: len(self._entries)])
+        there = self._dense[: len(self._entries)] if self._entries else np.zeros((0, rows.shape[1]), dtype=np.float32)
+        scores = np.einsum("qd,md->qm", rows, there)
         return {text: (row, near) for text, row, near in zip(questions, rows, scores, strict=True)}
 
     def restore(self, ids: Iterable[str]) -> None:

@@ -1,14 +1,16 @@
 """Proposals, and the decisions of people on them."""
 
+import json
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from memcore.errors import MemoryInputError
 from memcore.models.base import Frozen, NotBlankStr, ValidatedModel
-from memcore.models.memory import BoundedTime, Key, KnownAgentId, NoNul, NotBlankText, OneLine, StoredKey
-from memcore.models.origin import Authority
+from memcore.models.memory import BoundedTime, Key, KnownAgentId, MemoryEntry, NoNul, NotBlankText, OneLine, StoredKey
+from memcore.models.origin import UNKNOWN, Authority, Channel, Origin, authority, digest_of
 
 #: Longest title of a proposal, in characters: it is one line of a list.
 MAX_TITLE_CHARS = 200
@@ -98,8 +100,26 @@ class Proposal(ValidatedModel):
     details: dict[str, Any] = Field(default_factory=dict, repr=False)
 
 
+#: The action of a proposal to raise a memory: to let it have more authority than its channels give it.
+MEMORY_RAISE = "memory:raise"
+
 #: To what a memory can be raised.
 RaisedTo = Literal[Authority.INFORM, Authority.INSTRUCT]
+
+
+class Witness(Frozen):
+    """A memory that says word for word what a raised one says, and where that came from."""
+
+    memory_id: StoredKey
+    origin: Origin
+
+
+_WITNESSES = TypeAdapter(tuple[Witness, ...])
+
+
+def witnesses_of(proposal: Proposal) -> tuple[Witness, ...]:
+    """Return the memories by which the policy has raised one; none of what a person has raised."""
+    return _WITNESSES.validate_python(proposal.details.get("witnesses", ()), extra="ignore")
 
 
 class Raising(Frozen):
@@ -118,6 +138,58 @@ class Raising(Frozen):
             return cls.model_validate(proposal.details, extra="ignore")
         except ValidationError as error:
             raise MemoryInputError.of(error, prefix="details") from None
+
+
+def raise_proposal(
+    entry: MemoryEntry,
+    to: RaisedTo,
+    *,
+    by: str,
+    policy: Mapping[Channel, Authority],
+    made_of: Mapping[str, str | None],
+) -> Proposal:
+    """Return the proposal to raise a memory; ``made_of`` has the texts that it was made of, as far as they are kept.
+
+    Raises MemoryInputError where it has that authority already, or was made of more texts than a person can read.
+    """
+    has = authority(entry.origin, policy, entry.raised)
+    if has.reaches(to):
+        raise MemoryInputError("to", f"is {to}, and the memory has the authority {has} already")
+    if len(made_of) > MAX_SUPERSEDED:
+        problem = f"was made of {len(made_of)} memories, and a person can read {MAX_SUPERSEDED}; store it anew"
+        raise MemoryInputError("memory_id", problem)
+    origin = UNKNOWN if entry.origin is None else entry.origin
+    texts = {memory_id: text for memory_id, text in made_of.items() if text is not None and text.strip()}
+    of_mem0 = entry.attributes.get("mem0")
+    user = {"user_id": of_mem0.get("user_id")} if isinstance(of_mem0, Mapping) else {}
+    return Proposal(
+        action=MEMORY_RAISE,
+        risk=ApprovalRisk.HIGH if to is Authority.INSTRUCT else ApprovalRisk.MEDIUM,
+        title=f"Raise a memory to {to}",
+        content=entry.content,
+        proposed_by=by,
+        supersedes=tuple(Superseded(id=memory_id, content=text) for memory_id, text in texts.items()),
+        figures={
+            # In quotes: a name must not look like another figure.
+            "agent": json.dumps(entry.agent_id),
+            "memory": entry.id,
+            "authority": has.value,
+            "to": to.value,
+            "channels": ", ".join(origin.channels),
+            "keys": json.dumps(origin.principals),
+            "made_of": len(made_of),
+            "texts_gone": len(made_of) - len(texts),
+        },
+        details={
+            "agent_id": entry.agent_id,
+            "namespace": entry.namespace,
+            "memory_id": entry.id,
+            "to": to.value,
+            "digest": digest_of(entry.content),
+            # As a job has it: by this an erasure finds the proposals about a person.
+            "request": {"namespace": entry.namespace, "attributes": {"mem0": user}},
+        },
+    )
 
 
 class Decision(ValidatedModel):

@@ -51,6 +51,8 @@ class UpdateFields(TypedDict, total=False):
     confidence: float
     attributes: Mapping[str, Any]
     expires_at: datetime | None
+    valid_from: datetime | None
+    valid_until: datetime | None
 
 
 def require_key(request: MemoryStoreRequest) -> str:

@@ -1,8 +1,11 @@
 """Memory tests: a question to an agent's memory with what is expected of the answer, and what came of one."""
 
+import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
+from fnmatch import translate
+from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Any, Self
 
@@ -15,6 +18,12 @@ from memcore.models.origin import Authority
 
 #: Longest question and longest text of an expectation, in characters, and most of these in one list.
 MAX_QUESTION_CHARS, MAX_TEXT_CHARS, MAX_EXPECTED = 4_096, 2_000, 64
+
+#: Longest pattern, in characters: in the longest memory the worst one takes some 20 ms.
+MAX_PATTERN_CHARS = 100
+
+#: A set of characters in a pattern; what only regular expressions have.
+_SET, _REGULAR = re.compile(r"\[!?+.[^\[\]]*\]"), re.compile(r"[\].][+{]|\\[dsw][+{]")
 
 #: Characters of a text or a name, ids, and names of tests, that a sentence repeats.
 SAID_CHARS, _SAID_IDS, _SAID_NAMES = 60, 5, 5
@@ -36,6 +45,34 @@ def _findable(text: str) -> str:
 _Text = Annotated[NotBlankStr, StringConstraints(max_length=MAX_TEXT_CHARS), NoNul, AfterValidator(_findable)]
 
 
+@lru_cache(maxsize=512)
+def matcher(pattern: str) -> re.Pattern[str]:
+    """Return what matches a folded text that contains the pattern: ``*``, ``?`` and ``[0-9]``, as a shell has them.
+
+    Its time grows with the text alone: ``translate`` puts all up to each ``*`` into an atomic group.
+    """
+    return re.compile(translate(f"*{folded(pattern)}*"))
+
+
+def _matchable(pattern: str) -> str:
+    # Without these, a regular expression would match nothing: what must not be shown would never be found.
+    plain = _SET.sub("", folded(pattern))
+    if _REGULAR.search(pattern):
+        raise ValueError("reads like a regular expression; a pattern has *, ? and [0-9]")
+    if "[" in plain:
+        raise ValueError("has a [ without its ]; [[] is the character")
+    if "(?!)" in matcher(pattern).pattern:
+        raise ValueError("has a range that no character is in, such as [9-0]")
+    if not folded(pattern).strip("*? "):
+        raise ValueError("must have a character besides *, ? and white space")
+    if plain == folded(pattern) and not {"*", "?"}.intersection(plain):
+        raise ValueError("has no *, ? or [0-9]; give it as text")
+    return pattern
+
+
+_Pattern = Annotated[NotBlankStr, StringConstraints(max_length=MAX_PATTERN_CHARS), NoNul, AfterValidator(_matchable)]
+
+
 class NamedMemory(Frozen):
     """How a test names a memory, by one of these; in a file, a bare text stands for ``text``.
 
@@ -43,11 +80,14 @@ class NamedMemory(Frozen):
         id: its id; a summary that replaces it has another.
         key: its key.
         text: a text that it contains, without regard to case and white space.
+        pattern: as ``text``, with ``*`` for any characters, ``?`` for one, and ``[0-9]`` or ``[!0-9]`` for one of a
+            set, as in a shell.
     """
 
     id: Key | None = None
     key: Key | None = None
     text: _Text | None = None
+    pattern: _Pattern | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -57,18 +97,24 @@ class NamedMemory(Frozen):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if len(self.model_dump(exclude_none=True)) != 1:
-            raise ValueError("must name a memory by one of id, key and text")
+            raise ValueError("must name a memory by one of id, key, text and pattern")
         return self
 
     def names(self, entry: MemoryEntry) -> bool:
         """Return whether a memory is meant."""
-        if self.text is not None:
-            return folded(self.text) in folded(entry.content)
+        if self.id is None and self.key is None:
+            return self.is_said(folded(entry.content))
         return entry.id == self.id if self.id is not None else entry.key == self.key
+
+    def is_said(self, said: str) -> bool:
+        """Return whether one of several memories has the text or pattern; each is a folded line."""
+        if self.pattern is not None:
+            return any(map(matcher(self.pattern).match, said.split("\n")))
+        return self.text is not None and folded(self.text) in said
 
     def is_among(self, names: Collection[str], said: str) -> bool:
         """Return whether one of several memories is meant, which have these ids and keys, and say this together."""
-        return folded(self.text) in said if self.text is not None else (self.id or self.key) in names
+        return self.is_said(said) or (self.id or self.key) in names
 
     def __str__(self) -> str:
         """Return it in words; a long text is cut."""

@@ -10,7 +10,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from memcore.models.answers import Shown, Standing
-from memcore.models.base import Frozen, NotBlankStr
+from memcore.models.base import Frozen, NotBlankStr, is_unsaid
+from memcore.models.distrust import DistrustRule
 from memcore.models.memory import BoundedTime, Content, Key, Labels, NewLabels, NotBlankText
 from memcore.models.origin import Authority, Channel, Origin, is_shown
 
@@ -54,9 +55,10 @@ class AutonomyLevel(StrEnum):
     LOCKED = "locked"
 
 
-def origin_of(*, is_human: bool) -> Origin:
+def origin_of(*, is_human: bool, principal: str | None = None) -> Origin:
     """Return the origin of a fact: a person writes facts as an operator, an agent as an agent."""
-    return Origin(channels=(Channel.OPERATOR if is_human else Channel.AGENT,))
+    by = () if principal is None else (principal,)
+    return Origin(channels=(Channel.OPERATOR if is_human else Channel.AGENT,), principals=by)
 
 
 #: Both kinds of authors: whether it is a person.
@@ -66,6 +68,29 @@ EVERYBODY = frozenset({True, False})
 def authors_shown(policy: Mapping[Channel, Authority]) -> frozenset[bool]:
     """Return of which kinds of authors this reader is shown facts: True for people, False for agents."""
     return frozenset(each for each in EVERYBODY if is_shown(origin_of(is_human=each), policy))
+
+
+class FactView(Frozen):
+    """What a reader is shown of the facts.
+
+    Attributes:
+        authors: of which kinds of authors, as of ``authors_shown``.
+        rules: the distrusts in force.
+        marks: whether what they take is shown, marked, as to people; else it is not there.
+    """
+
+    authors: frozenset[bool] = EVERYBODY
+    rules: tuple[DistrustRule, ...] = ()
+    marks: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it shows every fact."""
+        return self.authors >= EVERYBODY and (self.marks or not self.rules)
+
+
+#: Every fact; none is marked.
+WHOLE = FactView()
 
 
 class OrgFactAuthor(Frozen):
@@ -105,6 +130,7 @@ class OrgFact(Frozen):
     """A fact that stands for the whole organisation, who wrote its text of now, and when it was first published.
 
     ``standing`` says how surely it answers the question that found it; it is left out when the fact is serialised.
+    ``distrusted`` marks what people alone are shown.
     """
 
     id: NotBlankStr
@@ -114,6 +140,7 @@ class OrgFact(Frozen):
     author: OrgFactAuthor
     created_at: BoundedTime
     standing: Standing | None = Field(default=None, exclude=True)
+    distrusted: bool = Field(default=False, exclude_if=is_unsaid)
 
 
 class OrgFactWriteRequest(Frozen):
@@ -149,8 +176,10 @@ class OperationLogEntry(Frozen):
         operation_id: unique everywhere.
         content: what was published; None exactly for a retraction.
         author_name: of a person, where the author gave one.
+        author_principal: the id of the key that wrote it; None for a process of the installation itself.
         timestamp: never before that of the version before.
         version: 1 for the fact's first line, and one more for each that follows.
+        distrusted: marks what people alone are shown.
     """
 
     operation_id: NotBlankStr
@@ -164,8 +193,10 @@ class OperationLogEntry(Frozen):
     author_is_human: bool = False
     author_autonomy_level: AutonomyLevel | None = None
     author_name: NotBlankStr | None = None
+    author_principal: NotBlankStr | None = Field(default=None, exclude=True)
     timestamp: BoundedTime
     version: int = Field(ge=1)
+    distrusted: bool = Field(default=False, exclude_if=is_unsaid)
 
     @model_validator(mode="after")
     def _content_of_publications(self) -> Self:
@@ -175,7 +206,10 @@ class OperationLogEntry(Frozen):
 
 
 class OperationLogSnapshot(Frozen):
-    """A fact as its log left it at a time: what was published last; ``retracted_at`` is None while it stands."""
+    """A fact as its log left it at a time: what was published last; ``retracted_at`` is None while it stands.
+
+    ``distrusted`` marks what people alone are shown.
+    """
 
     fact_id: NotBlankStr
     content: NotBlankText
@@ -184,6 +218,7 @@ class OperationLogSnapshot(Frozen):
     created_at: BoundedTime
     retracted_at: BoundedTime | None = None
     version: int = Field(ge=1)
+    distrusted: bool = Field(default=False, exclude_if=is_unsaid)
 
     @model_validator(mode="after")
     def _ordered_times(self) -> Self:

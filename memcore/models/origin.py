@@ -293,9 +293,14 @@ class Writer(Frozen):
         for channel in given.channels:
             if not self.may_claim(channel):
                 raise MemoryChannelError(channel.value, limit=self.limit.value, field="origin")
-        if self.principal is None:
-            return given
-        return Origin(channels=given.channels, principals=(*given.principals, self.principal))
+        by = self.principal
+        if by is None:
+            if self.limit is Channel.PERSON or not given.principals:
+                return given
+            by = (
+                Channel.IMPORT.value
+            )  # Lines that are not trusted with everything prove no key: no one alone said them.
+        return Origin(channels=given.channels, principals=(*given.principals, by))
 
 
 @lru_cache(maxsize=10_000)

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,8 @@ from memcore.embedding.bm25 import Bm25Encoder
 from memcore.models.answers import Shown
 from memcore.models.memory import MAX_TAGS, NON_INFERABLE_TAG, MemoryCategory, MemoryEntry, MemoryMetadata, MemoryQuery
 from memcore.models.organization import (
-    EVERYBODY,
+    WHOLE,
+    FactView,
     OperationLogEntry,
     OrgFact,
     OrgFactAuthor,
@@ -55,7 +56,8 @@ def record_of(company: str, line: OperationLogEntry) -> MemoryRecord:
         metadata=MemoryMetadata(source=line.fact_id, tags=tuple(tags)),
         created_at=line.timestamp,
     )
-    return MemoryRecord(entry=entry, extra={ORIGIN_KEY: origin_of(is_human=line.author_is_human).stored()})
+    origin = origin_of(is_human=line.author_is_human, principal=line.author_principal)
+    return MemoryRecord(entry=entry, extra={ORIGIN_KEY: origin.stored()})
 
 
 def shown_by(entry: MemoryEntry) -> IndexedFact | None:
@@ -132,15 +134,15 @@ class OrgSearch:
         self._weights = [dict(zip(vector.indices, vector.values, strict=True)) for vector in vectors]
 
     def newest(
-        self, categories: Categories, *, limit: int, offset: int = 0, authors: Collection[bool] = EVERYBODY
+        self, categories: Categories, *, limit: int, offset: int = 0, view: FactView = WHOLE
     ) -> tuple[OrgFact, ...]:
-        """Return the newest facts of these kinds of authors; policies of the configuration are older than all."""
+        """Return the newest facts that a reader is shown; policies of the configuration are older than all."""
         found = self._log.facts(
-            self._company, categories=categories, authors=authors, offset=offset, limit=limit, newest_first=True
+            self._company, categories=categories, view=view, offset=offset, limit=limit, newest_first=True
         )
-        if len(found) == limit or not _has_policies(categories, authors):
+        if len(found) == limit or not _has_policies(categories, view):
             return found
-        skipped = max(0, offset - self._log.count(self._company, categories=categories, authors=authors))
+        skipped = max(0, offset - self._log.count(self._company, categories=categories, view=view))
         return (found + self.policies[skipped:])[:limit]
 
     def ranked(
@@ -152,7 +154,7 @@ class OrgSearch:
         near: ScoredFact,
         min_evidence: float,
         shown: Shown,
-        authors: Collection[bool] = EVERYBODY,
+        view: FactView = WHOLE,
     ) -> tuple[OrgFact, ...]:
         """Return the facts that have words of a context or lie near it, best first; an outdated version does not count.
 
@@ -161,18 +163,17 @@ class OrgSearch:
         terms = self._encoder.encode_query(context).indices[:_MAX_TERMS]
         worth = self._worth(terms) if terms else {}
         most, search = max(_CANDIDATES, limit), self._log.search
-        hits = [*search(self._company, worth, categories=categories, limit=most, authors=authors)]
-        if _has_policies(categories, authors):
+        hits = [*search(self._company, worth, categories=categories, limit=most, view=view)]
+        if _has_policies(categories, view):
             for fact, weights in zip(self.policies, self._weights, strict=True):
                 if relevance := sum(weight * worth.get(term, 0.0) for term, weight in weights.items()):
                     hits.append((relevance, fact))
-        standing = self._log.standing(self._company, {each.fact_id for each in near.cosines}) if near.cosines else {}
+        named = {each.fact_id for each in near.cosines}
+        standing = self._log.standing(self._company, named, view=view) if named else {}
         cosines = {
             each.fact_id: cosine
             for each, cosine in near.cosines.items()
-            if each.fact_id in standing
-            and standing[each.fact_id][0] == each.version
-            and standing[each.fact_id][1].author.is_human in authors
+            if each.fact_id in standing and standing[each.fact_id][0] == each.version
         }
         facts = {fact.id: fact for _, fact in hits} | {key: standing[key][1] for key in cosines}
         words = {fact.id: score for score, fact in hits}
@@ -204,8 +205,8 @@ class OrgSearch:
         }
 
 
-def _has_policies(categories: Categories, authors: Collection[bool]) -> bool:
-    return True in authors and (categories is None or OrgFactCategory.CORE_POLICY in categories)
+def _has_policies(categories: Categories, view: FactView) -> bool:
+    return True in view.authors and (categories is None or OrgFactCategory.CORE_POLICY in categories)
 
 
 async def fact_similarity(facts: FactStore | None, context: str, categories: Categories) -> ScoredFact:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from memcore.errors import (
 from memcore.ledger.organization.facts import MAX_PAGE, OrgLog
 from memcore.models.answers import Shown
 from memcore.models.organization import (
+    FactView,
     OperationLogEntry,
     OperationLogSnapshot,
     OrgFact,
@@ -115,9 +116,9 @@ class LedgerOrgMemory:
         the policy allows.
         """
         limit = min(query.limit, self._config.extended_store.max_retrieved_per_query)
-        context, authors = query.context, authors_shown(self._authorities)
+        context = query.context
         if context is None:
-            return await self._do(lambda: self._search.newest(query.categories, limit=limit, authors=authors))
+            return await self._do(lambda: self._search.newest(query.categories, limit=limit, view=self._view()))
         self._require_connection()
         near = await fact_similarity(facts_of(self._backend), context, query.categories)
         least = self._min_evidence if query.min_evidence is None else query.min_evidence
@@ -130,7 +131,7 @@ class LedgerOrgMemory:
                 near=near,
                 min_evidence=least,
                 shown=shown,
-                authors=authors,
+                view=self._view(),
             )
         )
 
@@ -138,8 +139,8 @@ class LedgerOrgMemory:
         self, *, categories: frozenset[OrgFactCategory] | None = None, limit: int = MAX_PAGE, offset: int = 0
     ) -> tuple[OrgFact, ...]:
         """Return a page of all facts, newest first, those of the configuration last; for people, without a cap."""
-        most, authors = min(limit, MAX_PAGE), authors_shown(self._authorities)
-        return await self._do(lambda: self._search.newest(categories, limit=most, offset=offset, authors=authors))
+        most = min(limit, MAX_PAGE)
+        return await self._do(lambda: self._search.newest(categories, limit=most, offset=offset, view=self._view()))
 
     async def write(self, request: OrgFactWriteRequest, *, author: OrgFactAuthor, fact_id: str | None = None) -> str:
         """Write a fact, or the next version of ``fact_id``, and return its id.
@@ -148,7 +149,8 @@ class LedgerOrgMemory:
         OrgMemoryAccessDeniedError when the policy does not let this author write, MemoryInputError when the fact has
         another category; MemoryChannelError for a key that may not claim what this author says.
         """
-        current_writer().origin(*author.origin.channels)
+        writer = current_writer()
+        writer.origin(*author.origin.channels)
         self._require_connection()
         await self._admit(request.category, author, action="org.write", fact_id=fact_id)
         key = fact_id or ids.new_id()
@@ -156,7 +158,9 @@ class LedgerOrgMemory:
             raise MemoryInputError(
                 "fact_id", f"begins with {ID_PREFIX}: policies of the configuration are changed there"
             )
-        line = await self._do(lambda: self._facts.publish(self._company, key, request, author=author))
+        line = await self._do(
+            lambda: self._facts.publish(self._company, key, request, author=author, principal=writer.principal)
+        )
         self._log_operation(line, author)
         await self._follow(line.fact_id)
         return line.fact_id
@@ -185,16 +189,14 @@ class LedgerOrgMemory:
             raise MemoryInputError("limit", "must be 1 or higher")
         if offset < 0:
             raise MemoryInputError("offset", "must be 0 or higher")
-        authors = authors_shown(self._authorities)
-        configured = self._search.policies if True in authors else ()
-        every = configured + await self._do(lambda: self._stored_policies(authors))
+        configured = self._search.policies if True in authors_shown(self._authorities) else ()
+        every = configured + await self._do(self._stored_policies)
         return every[offset:][:limit]
 
     async def count_policies(self) -> int:
-        authors = authors_shown(self._authorities)
-        configured = len(self._search.policies) if True in authors else 0
+        configured = len(self._search.policies) if True in authors_shown(self._authorities) else 0
         return configured + await self._do(
-            lambda: self._facts.count(self._company, categories=_POLICIES, authors=authors)
+            lambda: self._facts.count(self._company, categories=_POLICIES, view=self._view())
         )
 
     async def snapshot_at(self, at: datetime) -> tuple[OperationLogSnapshot, ...]:
@@ -202,11 +204,10 @@ class LedgerOrgMemory:
 
         A time that lies in the past by more than a few seconds always has the same answer.
         """
-        authors = authors_shown(self._authorities)
 
         def states() -> Iterator[OperationLogSnapshot]:
-            after = ""
-            while page := self._facts.snapshot_at(self._company, at, after=after, authors=authors):
+            after, view = "", self._view()
+            while page := self._facts.snapshot_at(self._company, at, after=after, view=view):
                 yield from page
                 after = page[-1].fact_id
 
@@ -214,11 +215,10 @@ class LedgerOrgMemory:
 
     async def operation_log(self, fact_id: str) -> tuple[OperationLogEntry, ...]:
         """Return all lines of a fact, by version."""
-        authors = authors_shown(self._authorities)
 
         def lines() -> Iterator[OperationLogEntry]:
-            after = 0
-            while page := self._facts.operations(self._company, fact_id, after=after, authors=authors):
+            after, view = 0, self._view()
+            while page := self._facts.operations(self._company, fact_id, after=after, view=view):
                 yield from page
                 after = page[-1].version
 
@@ -250,9 +250,15 @@ class LedgerOrgMemory:
         except Exception as error:  # noqa: BLE001  # the line is committed; the sweep brings it to the store
             _log.warning(Event.ORG_MEMORY_SHOW_DEFERRED, extra={"fact_id": fact_id, "error": type(error).__name__})
 
-    def _stored_policies(self, authors: Collection[bool]) -> tuple[OrgFact, ...]:
-        found: list[OrgFact] = []
-        while page := self._facts.facts(self._company, categories=_POLICIES, authors=authors, offset=len(found)):
+    def _view(self) -> FactView:
+        """Read what this reader is shown; the ledger is asked, so in its thread."""
+        return self._facts.view(
+            self._company, authors=authors_shown(self._authorities), marks=current_writer().is_person
+        )
+
+    def _stored_policies(self) -> tuple[OrgFact, ...]:
+        found, view = list[OrgFact](), self._view()
+        while page := self._facts.facts(self._company, categories=_POLICIES, view=view, offset=len(found)):
             found += page
         return tuple(found)
 

@@ -1,38 +1,35 @@
 """Approvals: propose a text for all agents; list, show and decide the proposals that wait for a person."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from memcore.approvals import MEMORY_RAISE, diff_of, shared_proposal, superseded_by_id, visible
-from memcore.errors import MemoryConflictError, MemoryInputError, MemoryNotFoundError
+from memcore.approvals import diff_of, shared_proposal, superseded_by_id, visible
+from memcore.errors import MemoryConflictError, MemoryNotFoundError
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.erasure.hidden import Hidden
 from memcore.maintenance.provenance import trace_memory
 from memcore.memories import Memories
 from memcore.models.approval import (
-    MAX_SUPERSEDED,
+    MEMORY_RAISE,
     Approval,
     ApprovalNeed,
     ApprovalRisk,
     ApprovalState,
     Decision,
-    Proposal,
     RaisedTo,
     Raising,
-    Superseded,
+    raise_proposal,
 )
 from memcore.models.base import Frozen
-from memcore.models.memory import BoundedTime, Key, MemoryEntry, MemoryStoreRequest
+from memcore.models.memory import BoundedTime, Key, MemoryStoreRequest
 from memcore.models.origin import (
     OPERATOR,
     UNKNOWN,
     Authority,
-    Channel,
     Origin,
-    authority,
     current_writer,
     digest_of,
     least_shown,
@@ -274,58 +271,6 @@ class ApprovalOperations(CompanyPart):
         return SkillApprovals.configured(
             resources.settings, resources.policy, self._ledger, backend=backend, clock=resources.clock
         )
-
-
-def raise_proposal(
-    entry: MemoryEntry,
-    to: RaisedTo,
-    *,
-    by: str,
-    policy: Mapping[Channel, Authority],
-    made_of: Mapping[str, str | None],
-) -> Proposal:
-    """Return the proposal to raise a memory; ``made_of`` has the texts that it was made of, as far as they are kept.
-
-    Raises MemoryInputError where it has that authority already, or was made of more texts than a person can read.
-    """
-    has = authority(entry.origin, policy, entry.raised)
-    if has.reaches(to):
-        raise MemoryInputError("to", f"is {to}, and the memory has the authority {has} already")
-    if len(made_of) > MAX_SUPERSEDED:
-        problem = f"was made of {len(made_of)} memories, and a person can read {MAX_SUPERSEDED}; store it anew"
-        raise MemoryInputError("memory_id", problem)
-    origin = UNKNOWN if entry.origin is None else entry.origin
-    texts = {memory_id: text for memory_id, text in made_of.items() if text is not None and text.strip()}
-    of_mem0 = entry.attributes.get("mem0")
-    user = {"user_id": of_mem0.get("user_id")} if isinstance(of_mem0, Mapping) else {}
-    return Proposal(
-        action=MEMORY_RAISE,
-        risk=ApprovalRisk.HIGH if to is Authority.INSTRUCT else ApprovalRisk.MEDIUM,
-        title=f"Raise a memory to {to}",
-        content=entry.content,
-        proposed_by=by,
-        supersedes=tuple(Superseded(id=memory_id, content=text) for memory_id, text in texts.items()),
-        figures={
-            # In quotes: a name must not look like another figure.
-            "agent": json.dumps(entry.agent_id),
-            "memory": entry.id,
-            "authority": has.value,
-            "to": to.value,
-            "channels": ", ".join(origin.channels),
-            "keys": json.dumps(origin.principals),
-            "made_of": len(made_of),
-            "texts_gone": len(made_of) - len(texts),
-        },
-        details={
-            "agent_id": entry.agent_id,
-            "namespace": entry.namespace,
-            "memory_id": entry.id,
-            "to": to.value,
-            "digest": digest_of(entry.content),
-            # As a job has it: by this an erasure finds the proposals about a person.
-            "request": {"namespace": entry.namespace, "attributes": {"mem0": user}},
-        },
-    )
 
 
 def _origin_of(approval: Approval) -> Origin:

@@ -113,12 +113,24 @@ class MemoryOperations(CompanyPart):
             if cursor is None:
                 return count
 
+    async def put(
+        self, agent_id: str, request: MemoryStoreRequest, *, by: str | None = None, reason: str | None = None
+    ) -> MemoryEntry:
+        """Write one memory in this process, and return it. With a name or a reason the audit has it.
+
+        Raises MemoryInputError, MemoryStoreError.
+        """
+        entry = await (await self.kept()).put(agent_id, request)
+        await self._resources.note_given(by, "memory.put", entry.id, reason=reason)
+        return entry
+
     async def update(
         self,
         agent_id: str,
         memory_id: str,
         *,
         by: str | None = None,
+        reason: str | None = None,
         expected: str | None = None,
         **fields: Unpack[UpdateFields],
     ) -> MemoryEntry:
@@ -129,7 +141,7 @@ class MemoryOperations(CompanyPart):
         """
         entry = await (await self.kept()).update(agent_id, memory_id, expected=expected, **fields)
         if by is not None:
-            await self._resources.note(by, "memory.update", entry.id)
+            await self._resources.note(by, "memory.update", entry.id, reason=reason)
         return entry
 
     async def forget(

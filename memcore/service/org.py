@@ -12,6 +12,7 @@ from memcore.models.answers import Standing
 from memcore.models.base import Frozen
 from memcore.models.memory import MAX_KEY_CHARS
 from memcore.models.organization import (
+    FactView,
     OperationLogEntry,
     OperationLogSnapshot,
     OrgFact,
@@ -21,6 +22,7 @@ from memcore.models.organization import (
     OrgMemoryQuery,
     authors_shown,
 )
+from memcore.models.origin import current_writer
 from memcore.org.service import LedgerOrgMemory
 from memcore.service.operation import Named, operation
 from memcore.service.resources import MAX_OFFSET, CompanyPart, ServiceResources, check_page
@@ -100,11 +102,11 @@ class OrgOperations(CompanyPart):
     @operation("GET /org/facts/{fact_id}", Verb.READ)
     async def get(self, fact_id: str) -> FactDetail:
         """Return one fact whole, also one that was retracted, with each line of its log. Raises MemoryNotFoundError."""
-        authors = self._authors
-        state = await self._ask(self._log.head, fact_id, authors=authors)
+        view = await self._view()
+        state = await self._ask(self._log.head, fact_id, view=view)
         if state is None:
             raise unknown_fact(fact_id)
-        return FactDetail(state=state, log=await self._ask(self._log.operations, fact_id, authors=authors))
+        return FactDetail(state=state, log=await self._ask(self._log.operations, fact_id, view=view))
 
     @operation("POST /org/facts", Verb.ADMIN, status=201, under="fact_id")
     async def write(
@@ -137,11 +139,12 @@ class OrgOperations(CompanyPart):
     ) -> tuple[OperationLogEntry, ...]:
         """Return who published and retracted what, the newest lines first. Raises MemoryInputError."""
         check_page(limit, MAX_PAGE)
-        return await self._ask(self._log.newest, fact_id=fact_id, until=until, limit=limit, authors=self._authors)
+        view = await self._view()
+        return await self._ask(self._log.newest, fact_id=fact_id, until=until, limit=limit, view=view)
 
-    @property
-    def _authors(self) -> frozenset[bool]:
-        return authors_shown(self._resources.policy.memory.origins.authority)
+    async def _view(self) -> FactView:
+        authors = authors_shown(self._resources.policy.memory.origins.authority)
+        return await self._ask(self._log.view, authors=authors, marks=current_writer().is_person)
 
     async def _memory(self, backend: WorkerBackend | None) -> LedgerOrgMemory:
         policy = self._resources.policy
@@ -167,6 +170,7 @@ def fact_facts(fact: OrgFact) -> dict[str, Any]:
         "author": fact.author.model_dump(mode="json", exclude_defaults=True),
         "tags": fact.tags,
         "text": fact.content,
+        "distrusted": fact.distrusted,
     }
 
 
@@ -180,6 +184,7 @@ def state_facts(state: OperationLogSnapshot) -> dict[str, Any]:
         "retracted_at": state.retracted_at,
         "tags": state.tags,
         "text": state.content,
+        "distrusted": state.distrusted,
     }
 
 
@@ -198,6 +203,7 @@ def line_facts(line: OperationLogEntry) -> dict[str, Any]:
         "category": line.category,
         "tags": line.tags,
         "text": line.content,
+        "distrusted": line.distrusted,
     }
 
 

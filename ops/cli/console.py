@@ -7,6 +7,7 @@ must not act on a terminal.
 import json
 import os
 import select
+import signal
 import socket
 import sys
 import termios
@@ -96,13 +97,20 @@ def draw(*parts: "Text | Table | Tree", soft_wrap: bool = False, least_width: in
 
 @contextmanager
 def screen() -> Iterator[Callable[..., None]]:
-    """Yield what draws parts over the whole terminal, in place of those before; after the block it is as it was."""
+    """Yield what draws parts over the whole terminal, in place of those before; after the block it is as it was.
+
+    SIGTERM ends the block as Ctrl-C does.
+    """
     from rich.console import Console, Group  # noqa: PLC0415  # see above
     from rich.live import Live  # noqa: PLC0415  # see above
 
     console = Console(markup=False, highlight=False)
-    with Live(console=console, screen=True, auto_refresh=False) as live:
-        yield lambda *parts: live.update(Group(*parts), refresh=True)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            yield lambda *parts: live.update(Group(*parts), refresh=True)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

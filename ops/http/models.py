@@ -186,6 +186,8 @@ class UpdateBody(Frozen):
     confidence: float = Field(default=1.0, ge=0.0, le=1.0)
     attributes: dict[str, JsonValue] = Field(default_factory=dict)
     expires_at: AwareDatetime | None = None
+    valid_from: AwareDatetime | None = None
+    valid_until: AwareDatetime | None = None
 
 
 class ForgetBody(Frozen):

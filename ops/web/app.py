@@ -22,8 +22,8 @@ from ops.web.sessions import Sessions
 
 #: The modules of ``ops.web.routes``; each has a ``router``.
 ROUTERS = (
-    "sign_in", "activity", "fleet", "runs", "lab", "memories", "approvals", "skills", "distrusts", "queues", "cost",
-    "embedder", "audit",
+    "sign_in", "activity", "fleet", "whatif", "runs", "lab", "memories", "edits", "approvals", "skills", "distrusts",
+    "queues", "cost", "embedder", "audit",
 )  # fmt: skip
 
 

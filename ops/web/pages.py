@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from memcore.clock import span, utc_now
@@ -59,9 +60,11 @@ PLACES = (
 
 #: What a page says after an action, by the word in its address: no text of a request is repeated.
 DONE = {
+    "added": "Added: searches find it.",
     "adopted": "Adopted. A worker replaces the memories, if they are still as shown.",
     "approved": "Approved and carried out.",
     "asked": "Asked for: a worker carries it out. The page shows it once it has begun.",
+    "changed": "Changed. The version before is kept, and its run's undo brings it back.",
     "cancelled": "The fine-tune run ends within seconds.",
     "deleted": "Deleted for good.",
     "deploying": "A collection is being filled; it serves once it has caught up.",
@@ -70,6 +73,7 @@ DONE = {
     "forgotten": "Forgotten. The undo of its run brings it back.",
     "nothing": "There was nothing to do.",
     "paused": "Paused: nothing is removed until it is resumed.",
+    "proposed": "Proposed: it is raised once a person who may approve has read it.",
     "rejected": "Rejected: nothing is published.",
     "released": "Released: a worker carries out what the plan showed.",
     "replayed": "Sent again under the same ids.",
@@ -80,6 +84,9 @@ DONE = {
 
 #: Characters that a fenced text shows as their escapes: controls, and marks that turn the direction of writing.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+#: The marks alone.
+_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 def page(request: Request, name: str, /, *, status: int = HTTPStatus.OK, **values: Any) -> HTMLResponse:
@@ -133,7 +140,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(when=when, ago=ago, span=span, number=number, fenced=fenced, word=word, part=part)
+    made.filters.update(
+        when=when, ago=ago, span=span, number=number, fenced=fenced, editable=editable, word=word, part=part
+    )
     made.globals.update(link=link, Verb=Verb)
     return made
 
@@ -167,6 +176,11 @@ def number(value: float) -> str:
 def fenced(text: str) -> str:
     """Return the text of a memory with what acts or hides in it written as its escape."""
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def editable(text: str) -> Markup:
+    """Return the text of a field as it is, so that it comes back so; marks that turn the page's source by number."""
+    return Markup(_TURNING.sub(lambda found: f"&#{ord(found[0])};", escape(text)))  # noqa: S704  # escaped before
 
 
 def word(name: object) -> str:

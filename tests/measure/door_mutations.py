@@ -6,7 +6,12 @@ from measure.mutations import Mutant
 MEMORY_TESTS = (
     ("if not any(map(named.names, shown)):", "if False:"),
     ("if first >= second:", "if False:"),
-    ("return folded(self.text) in folded(entry.content)", "return self.text in entry.content"),
+    ("return self.text is not None and folded(self.text) in said", "return self.text in said"),
+    ('return any(map(matcher(self.pattern).match, said.split("\\n")))', "return False"),
+    ("if _REGULAR.search(pattern):", "if False:"),
+    ('if "(?!)" in matcher(pattern).pattern:', "if False:"),
+    ("if any(text in said for text in self._texts) or any(each.is_said(said) for each in self._patterns):",
+     "if any(text in said for text in self._texts):"),
     ("if test.authority is not None:", "if False:"),
     ("raise MemoryConnectionError(f\"no answer of: {', '.join(remembered.degraded)}\")", "pass"),
     ("if self._errors_in_a_row < MOST_ERRORS:", "if True:"),
@@ -88,6 +93,22 @@ SEARCH_LAB = (
      "always = query"),
     ('asked = always.model_copy(update={"min_authority": query.min_authority}).under(authorities)',
      "asked = always"),
+    ("if len(text) > MOST_POLICY_CHARS:", "if False:"),
+)  # fmt: skip
+
+EDITS = (
+    ("new = await service.memories.update(agent_id, memory_id, expected=memory_id, **changed, **decider)",
+     'new = await service.memories.update(agent_id, memory_id, expected="*", **changed, **decider)'),
+    ('named = form.agent(caller, Verb.WRITE), form.text("id")',
+     'named = form.agent(caller, Verb.READ), form.text("id")'),
+    ("caller.require(Verb.READ, agent_id=named[0])", "pass"),
+    ("if (await _shown(service, agent_id, memory_id)).id != memory_id:", "if False:"),
+    ("differing = {name: value for name, value in typed.items() if value != lines(was[name])}", "differing = typed"),
+    ("left_out = {ATTRIBUTES_KEY, VALIDITY_KEY, *((SEARCH_NOTES_KEY, COMPARED_KEY) if is_new_text else ())}",
+     "left_out = {ATTRIBUTES_KEY, *((SEARCH_NOTES_KEY, COMPARED_KEY) if is_new_text else ())}"),
+    ("then=then,", "then=service.policy,"),
+    ("then = await to_thread(lambda: build_policy(read_document(text), base=service.policy))",
+     "then = await to_thread(lambda: build_policy(read_document(text)))"),
 )  # fmt: skip
 
 WATCHING = (
@@ -102,6 +123,7 @@ WATCHING = (
     ("redirect_stdout=False,", "redirect_stdout=True,"),
     ("disable=is_silent or not sys.stderr.isatty(),", "disable=is_silent,"),
     ("self._at_present(samples, [company])", "pass"),
+    ('state="does not answer" if state_of == "ready" and name in silent else state_of,', "state=state_of,"),
 )  # fmt: skip
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -109,6 +131,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *(Mutant(area="watching", line=line, becomes=becomes) for line, becomes in WATCHING),
     *(Mutant(area="memory tests", line=line, becomes=becomes) for line, becomes in MEMORY_TESTS),
     *(Mutant(area="search lab", line=line, becomes=becomes) for line, becomes in SEARCH_LAB),
+    *(Mutant(area="edits", line=line, becomes=becomes) for line, becomes in EDITS),
     *(Mutant(area="charts", line=line, becomes=becomes) for line, becomes in CHARTS),
     *(Mutant(area="evaluation", line=line, becomes=becomes) for line, becomes in EVALUATION),
     *(Mutant(area="what if", line=line, becomes=becomes) for line, becomes in WHAT_IF),

@@ -82,7 +82,8 @@ TESTS = {
         "tests/unit/models/test_origins.py", "tests/unit/conversation/test_origins.py",
         "tests/unit/retrieval/test_authorities.py", "tests/contract/backends/test_origins.py",
         "tests/integration/http/test_origins.py", "tests/integration/cli/test_transfer.py",
-        "tests/integration/maintenance/test_origins.py", f"{LEDGER}/test_raised.py",
+        f"{MAINTENANCE}/test_origins.py", f"{MAINTENANCE}/test_corroboration.py", f"{LEDGER}/test_raised.py",
+        f"{LEDGER}/test_distrusted_facts.py", "tests/integration/org/test_contexts.py",
         "tests/integration/erasure/test_person_memories.py", "tests/integration/erasure/test_distrusted.py",
         "tests/integration/erasure/test_least_shown.py", "tests/integration/erasure/test_shown_proposals.py",
         "tests/integration/approvals/test_service.py", "tests/unit/models/test_suspicion.py",
@@ -97,6 +98,10 @@ TESTS = {
     "charts": (
         "tests/unit/web/test_charts.py", "tests/unit/web/test_activity.py", "tests/unit/web/test_lineage.py",
         f"{LEDGER}/test_activity.py",
+    ),
+    "edits": (
+        "tests/integration/web/test_edits.py", "tests/integration/web/test_whatif.py",
+        f"{MAINTENANCE}/test_versions.py",
     ),
     "search lab": ("tests/integration/web/test_lab.py",),
     "memory tests": (

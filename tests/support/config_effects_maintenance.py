@@ -21,7 +21,7 @@ from memcore.maintenance.changes import ChangesService
 from memcore.maintenance.consolidation.answers import SynthesisService
 from memcore.maintenance.search_notes import SearchNotesService
 from memcore.maintenance.service import MaintenanceService
-from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryQuery, MemoryStoreRequest
+from memcore.models.memory import DISTILLATION, MemoryCategory, MemoryMetadata, MemoryQuery, MemoryStoreRequest
 from memcore.models.origin import Channel, Origin
 from memcore.records import ORIGIN_KEY, Lineage, MemoryRecord, Where
 from scheduler.expire import expire, expire_company
@@ -242,6 +242,21 @@ def repeated_by_a_tool(place: Place, policy: Policy) -> object:
         return _left(made, outcome)
 
 
+#: Two keys, each a principal's.
+_PRINCIPALS = {"a": ["a"], "b": ["b"]}
+
+
+def said_by_two(place: Place, policy: Policy) -> object:
+    """How many memories a run raises where a tool says word for word what a document says, by two keys."""
+    with context_fixture(place, policy) as made:
+        for number, (channel, key) in enumerate(((Channel.DOCUMENT, "a"), (Channel.TOOL, "b")), start=1):
+            origin = {ORIGIN_KEY: Origin(channels=(channel,), principals=(key,)).stored()}
+            said = replace(memory(number, content="The queue pages at 500 messages."), extra=origin)
+            asyncio.run(made.keep(replace(said, entry=said.entry.model_copy(update={"metadata": MemoryMetadata()}))))
+        _run(made)
+        return len(made.ledger.approvals.page(COMPANY))
+
+
 def records(place: Place, policy: Policy) -> object:
     """How many rows each table keeps for fifty days, and mem0's history for three."""
     clock, urls = StoppedClock(), copied_urls(place.template, place.folder)
@@ -375,6 +390,15 @@ EFFECTS = {
         restored_hold_days=Effect(run_after_an_undo, 0, _CONDENSE),
     ),
     **_under("memory.origins", authority=Effect(repeated_by_a_tool, {"tool": "inform"})),
+    **_under(
+        "memory.origins.corroboration",
+        least=Effect(said_by_two, 2, {"memory.origins.corroboration.principals": _PRINCIPALS}),
+        principals=Effect(
+            said_by_two,
+            {"a": ["a"], "c": ["c"]},
+            {"memory.origins.corroboration.principals": _PRINCIPALS, "memory.origins.corroboration.least": 2},
+        ),
+    ),
     **_under(
         "memory.records",
         explained_days=Effect(records, 90),

@@ -18,6 +18,7 @@ from memcore.backends.factory import WorkerBackend
 from memcore.backends.inmemory import InMemoryBackend
 from memcore.backends.protocol import pages
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType, PruningConfig
+from memcore.config.memory import CorroborationConfig
 from memcore.config.urls import LedgerUrls
 from memcore.jobs import Deferred, Done, Outcome
 from memcore.ledger.attempt import LEASE_LENGTH
@@ -120,6 +121,7 @@ class MaintenanceFixture:
         self.policy = policy or ConsolidationConfig(strategy=CONDENSE, max_removed_fraction=1.0)
         self.level = MemoryLevel.PERSISTENT
         self.timeouts = Timeouts()
+        self.corroboration = CorroborationConfig()
         self.pruning: PruningConfig | None = PruningConfig()
         self.model: Model | None = None
         self.patience = timedelta(hours=24)
@@ -173,6 +175,7 @@ class MaintenanceFixture:
             level=self.level,
             timeouts=self.timeouts,
             pruning=self.pruning,
+            corroboration=self.corroboration,
             has_model=self.model is not None,
             clock=self.clock,
             **more,

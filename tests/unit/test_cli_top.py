@@ -26,6 +26,7 @@ from memcore.models.base import escaped
 from ops.cli.running import top
 from ops.cli.running.top import Frame, Rates, Top, drawn
 from workers.health import FROZEN_SECONDS, Heartbeat
+from workers.stack.home import ServiceState, StackState, state_path, write_state
 
 #: Clears the screen, begins a new line, and looks like rich's markup; wider than a terminal.
 HOSTILE = "[red]x[/red]\x1b[2J\nneeds a person: nothing\x9b31m" + 90 * "w"
@@ -140,6 +141,31 @@ def test_a_process_without_life_is_frozen_and_one_that_is_gone_is_not(
     (part,) = watched.frame().parts
     assert part.state == "does not answer"
     assert "does not answer" in shown(watched.frame())
+
+
+def test_a_part_that_does_not_answer_is_not_ready_and_memory_that_nobody_has_measured_is_not_0(
+    watched: Top, clock: StoppedClock, tmp_path: Path
+) -> None:
+    process = psutil.Process()
+    pid, born = process.pid, process.create_time()
+    parts = tuple(
+        ServiceState(name=name, pid=pid, born=born, ready=True, restarts=0, resident_bytes=0)
+        for name in ("broker", "store-server")
+    )
+    state_path(tmp_path).parent.mkdir(exist_ok=True)
+    state = StackState(
+        supervisor_pid=pid,
+        supervisor_born=born,
+        started_at=clock(),
+        seen_at=clock(),
+        peak_resident_bytes=0,
+        parts=parts,
+    )
+    write_state(tmp_path, state)
+    assert [(each.part, each.state, each.resident_bytes) for each in watched.frame().parts] == [
+        ("broker", "does not answer", None),
+        ("store-server", "ready", None),
+    ]
 
 
 @pytest.mark.parametrize(

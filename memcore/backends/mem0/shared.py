@@ -177,10 +177,14 @@ class Facts:
         return await self._serving.read("facts", Reader.rankings, scope, None, query, now=query.as_of or self._clock())
 
     async def standing(self, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
-        return await self._serving.calls.read("standing", lambda: self._log.standing(self._company, fact_ids))
+        return await self._serving.calls.read(
+            "standing",
+            lambda: self._log.standing(self._company, fact_ids, view=self._log.view(self._company)),
+        )
 
     async def policies(self, *, offset: int) -> tuple[OrgFact, ...]:
         only = frozenset({OrgFactCategory.CORE_POLICY})
         return await self._serving.calls.read(
-            "policies", lambda: self._log.facts(self._company, categories=only, offset=offset)
+            "policies",
+            lambda: self._log.facts(self._company, categories=only, offset=offset, view=self._log.view(self._company)),
         )

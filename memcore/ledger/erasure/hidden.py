@@ -22,8 +22,10 @@ from memcore.ledger.erasure.decisions import ErasureScope
 from memcore.ledger.erasure.shared_rows import Publications, SkillRows
 from memcore.ledger.learning.lessons import Lesson
 from memcore.ledger.learning.skills import Skill, Skills, SkillSource, SkillState, SkillView
+from memcore.ledger.organization.approvals import Approvals
 from memcore.ledger.tables import ERASE_WORK, OPEN_WORK, erasures, work_items
 from memcore.ledger.work_items import WorkState
+from memcore.models.approval import Witness, witnesses_of
 from memcore.models.base import Frozen
 from memcore.models.distrust import DistrustRule
 from memcore.models.experience import DetailedExperience
@@ -204,6 +206,8 @@ class HiddenOwners(Repository):
         self._skill_rows, self._skills = SkillRows(database), Skills(database, clock=clock)
         self._publications = Publications(database)
         self._distrusts = Distrusts(database, clock=clock)
+        self._approvals = Approvals(database, clock=clock)
+        self._witnesses: dict[tuple[str, str], tuple[Witness, ...]] = {}
         self._last: dict[str, Hidden] = {}
         self._fallen: dict[str, _Fallen] = {}
 
@@ -244,7 +248,7 @@ class HiddenOwners(Repository):
         else:
             distrusted = self._distrusts.all_reached(company, [each.distrust_id for each in distrusts])
         fallen = self._read_fallen(company, distrusts, distrusted, derived)
-        return Hidden(
+        hidden = Hidden(
             agents=agents,
             people=people,
             derived=derived,
@@ -253,8 +257,19 @@ class HiddenOwners(Repository):
             returned=fallen.returned,
             distrusts=distrusts,
             distrusted=distrusted,
-            raised=raised_of(row for row in found if row[2] is not None),
         )
+        raised = (row for row in found if row[2] is not None and self._is_raised(hidden, company, row[0], row[2]))
+        return hidden.model_copy(update={"raised": raised_of(raised)})
+
+    def _is_raised(self, hidden: Hidden, company: str, agent_id: str, approval_id: str) -> bool:
+        """Whether an approval raises: not where a memory by which the policy decided is, or may be, distrusted."""
+        if not hidden.distrusts:
+            return True
+        key = (company, approval_id)
+        if key not in self._witnesses:
+            approval = self._approvals.get(*key)
+            self._witnesses[key] = () if approval is None else witnesses_of(approval.proposal)
+        return not any(hidden.may_distrust(agent_id, each.memory_id, each.origin) for each in self._witnesses[key])
 
     def _read_fallen(
         self,

@@ -60,8 +60,11 @@ class Approvals(CompanyRecords[Approval]):
         *,
         lasts: timedelta,
         most_waiting: int | None = None,
+        for_person: bool = True,
     ) -> bool:
         """Keep the proposal until a person decides and return True; False when its id is there, whatever became of it.
+
+        No webhook says so unless it is ``for_person``.
 
         Raises MemoryInputError when a key is too long, a text is no valid Unicode, or the whole is larger than 1 MiB;
         ApprovalLimitError where ``most_waiting`` of its action wait.
@@ -89,7 +92,7 @@ class Approvals(CompanyRecords[Approval]):
                 waiting = count_rows(connection, approvals, others) - 1
                 if waiting >= most_waiting:
                     raise ApprovalLimitError(waiting, limit=most_waiting)
-            if is_new:
+            if is_new and for_person:
                 # Not the title, which a model or an agent may have written.
                 data = {"approval_id": row["approval_id"], "action": proposal.action, "risk": str(proposal.risk)}
                 announce(
@@ -106,9 +109,18 @@ class Approvals(CompanyRecords[Approval]):
         return self._page(query, before=before, limit=limit)
 
     def decide(
-        self, company: str, approval_id: str, verdict: Verdict, word: Decision, *, capacity: CapacityLimit | None = None
+        self,
+        company: str,
+        approval_id: str,
+        verdict: Verdict,
+        word: Decision,
+        *,
+        capacity: CapacityLimit | None = None,
+        actor: str | None = None,
     ) -> Approval:
-        """Save a person's decision, once, and return the approval; an approved one then needs its effect.
+        """Save a decision, once, and return the approval; an approved one then needs its effect.
+
+        ``actor`` is how the audit names who decides where that is no person.
 
         The capacity is checked in the same transaction; where it refuses, nothing is written. Raises what it raises,
         ApprovalClosedError when somebody decided before, even a moment ago, or it has expired, and MemoryNotFoundError.
@@ -127,7 +139,7 @@ class Approvals(CompanyRecords[Approval]):
             is_waiting = select(approvals.c.approval_id).where(self._is(company, approval_id) & waiting)
             if capacity is not None and connection.execute(is_waiting).first() is not None:
                 capacity(connection, company)
-            return self._moved_on(connection, company, approval_id, waiting, decided, word)
+            return self._moved_on(connection, company, approval_id, waiting, decided, word, actor=actor)
 
     def undo(self, company: str, approval_id: str, word: Decision) -> Approval:
         """Undo an approval that was carried out, once, and return it; its effect then needs its taking back.
@@ -183,7 +195,15 @@ class Approvals(CompanyRecords[Approval]):
         return and_(approvals.c.state == str(ApprovalState.PENDING), approvals.c.expires_at > now)
 
     def _moved_on(
-        self, connection: Connection, company: str, approval_id: str, which: ColumnElement[bool], new: Row, by: Decision
+        self,
+        connection: Connection,
+        company: str,
+        approval_id: str,
+        which: ColumnElement[bool],
+        new: Row,
+        by: Decision,
+        *,
+        actor: str | None = None,
     ) -> Approval:
         # One statement checks and writes: of two concurrent ones the later finds nothing that waits.
         is_it = self._is(company, approval_id)
@@ -195,7 +215,7 @@ class Approvals(CompanyRecords[Approval]):
         if not is_first:
             raise _closed(approval, self._clock())
         note = AuditNote(
-            actor=person(by.by),
+            actor=actor or person(by.by),
             action=f"approval.{approval.state}",
             subject=approval_id,
             verdict=AuditVerdict.DONE,

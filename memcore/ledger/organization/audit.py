@@ -17,8 +17,8 @@ from memcore.models.memory import BoundedTime, Key
 #: Most lines of a page.
 MAX_PAGE = 256
 
-#: How the name of a person and of an agent begin, so that an agent who is called like a person is not taken for one.
-_PERSON, _AGENT = "person:", "agent:"
+#: How the name of a person, an agent and a key of the policy begin: an agent who is called like a person is none.
+_PERSON, _AGENT, _POLICY = "person:", "agent:", "policy:"
 
 
 class AuditVerdict(StrEnum):
@@ -31,7 +31,8 @@ class AuditVerdict(StrEnum):
 class AuditNote(Frozen):
     """A line to add; never the text of a fact or a memory.
 
-    The actor is named as :func:`person` and :func:`agent` do, the subject is the id of what it was done to.
+    The actor is named as :func:`person`, :func:`agent` and :func:`policy` do, the subject is the id of what it was done
+    to.
     """
 
     actor: NotBlankStr
@@ -96,6 +97,11 @@ def person(name: str | None) -> str:
 def agent(agent_id: str) -> str:
     """Return how the audit names an agent."""
     return f"{_AGENT}{agent_id}"
+
+
+def policy(key: str) -> str:
+    """Return how the audit names a key of the policy that decides."""
+    return f"{_POLICY}{key}"
 
 
 def done_by(name: str | None, action: str, subject: str, *, reason: str | None = None) -> AuditNote:

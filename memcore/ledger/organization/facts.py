@@ -26,9 +26,12 @@ from sqlalchemy import (
 )
 
 from memcore import ids
+from memcore.clock import Clock
 from memcore.embedding.bm25 import Bm25Encoder
 from memcore.errors import MemoryInputError
+from memcore.ledger.access.distrusts import Distrusts
 from memcore.ledger.database import (
+    Database,
     Repository,
     UtcDateTime,
     add_new,
@@ -43,20 +46,25 @@ from memcore.ledger.organization import audit
 from memcore.ledger.rows import pack, unpack
 from memcore.ledger.tables import org_facts, org_log, org_outbox, org_terms
 from memcore.models.base import escaped
+from memcore.models.distrust import DistrustRule
 from memcore.models.memory import MAX_KEY_CHARS
 from memcore.models.organization import (
     EVERYBODY,
+    WHOLE,
+    FactView,
     OperationLogEntry,
     OperationLogSnapshot,
     OrgFact,
     OrgFactAuthor,
     OrgFactCategory,
     OrgFactWriteRequest,
+    origin_of,
 )
 
 
-def _author_row(author: OrgFactAuthor) -> dict[str, Any]:
-    return author.model_dump(mode="json", exclude_defaults=True)
+def _author_row(author: OrgFactAuthor, principal: str | None) -> dict[str, Any]:
+    by = {} if principal is None else {"principal": principal}
+    return author.model_dump(mode="json", exclude_defaults=True) | by
 
 
 def _fact(row: Mapping[Any, Any]) -> OrgFact:
@@ -88,10 +96,10 @@ _PUBLISHED = org_log.c.operation == "PUBLISH"
 
 
 def _published_facts(
-    company: str, categories: Collection[OrgFactCategory] | None, authors: Collection[bool] = EVERYBODY
+    company: str, categories: Collection[OrgFactCategory] | None, view: FactView
 ) -> ColumnElement[bool]:
-    """Return the condition for facts that are published and not retracted, by these kinds of authors."""
-    found = and_(org_facts.c.company == company, org_facts.c.retracted_at.is_(None), _is_by(org_facts, authors))
+    """Return the condition for facts that are published and not retracted, and that this reader is shown."""
+    found = and_(org_facts.c.company == company, org_facts.c.retracted_at.is_(None), _is_shown(org_facts, view))
     return found if categories is None else found & org_facts.c.category.in_(sorted(categories))
 
 
@@ -99,6 +107,45 @@ def _is_by(table: FromClause, authors: Collection[bool]) -> ColumnElement[bool]:
     """Return the condition for texts of these kinds of authors; no condition for everybody's."""
     is_human = func.coalesce(table.c.author["is_human"].as_boolean(), false())
     return true() if set(authors) >= EVERYBODY else or_(false(), *(is_human == each for each in authors))
+
+
+def _is_shown(table: FromClause, view: FactView) -> ColumnElement[bool]:
+    """Return the condition for texts that a reader is shown."""
+    by = _is_by(table, view.authors)
+    return by if view.marks or not view.rules else by & ~_is_distrusted(table, view.rules)
+
+
+def _is_distrusted(table: FromClause, rules: Collection[DistrustRule]) -> ColumnElement[bool]:
+    """Return the condition for texts that rules take, as these take what the store shows of them: no agent's is one."""
+    return or_(
+        false(),
+        *(_is_taken(table, rule) for rule in rules if not (rule.agent_id or rule.session_id or rule.memory_id)),
+    )
+
+
+def _is_taken(table: FromClause, rule: DistrustRule) -> ColumnElement[bool]:
+    kinds = [each for each in EVERYBODY if rule.channel in {None, *origin_of(is_human=each).channels}]
+    met = [_is_by(table, kinds)]
+    if rule.principal is not None:
+        met.append(func.coalesce(table.c.author["principal"].as_string(), "") == rule.principal)
+    if rule.source is not None:
+        met.append(table.c.fact_id == rule.source)
+    if rule.since or rule.until:
+        at = table.c.at if "at" in table.c else _said_at(table)
+        met += [at >= rule.since] if rule.since else []
+        met += [at < rule.until] if rule.until else []
+    return and_(*met)
+
+
+def _said_at(table: FromClause) -> ColumnElement[Any]:
+    """Return when the text was published that a fact has, also one that was retracted since."""
+    its = and_(org_log.c.company == table.c.company, org_log.c.fact_id == table.c.fact_id, _PUBLISHED)
+    return select(func.max(org_log.c.at)).where(its).scalar_subquery()
+
+
+def _marked(table: FromClause, view: FactView) -> ColumnElement[bool]:
+    """Return the column that marks what is distrusted; all that other readers are shown is not."""
+    return (_is_distrusted(table, view.rules) if view.marks else false()).label("distrusted")
 
 
 #: Most rows of a page: their texts are at most 64 KiB each.
@@ -113,11 +160,27 @@ class OrgLog(Repository):
     memcore/org does that.
     """
 
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        super().__init__(database, clock=clock)
+        self._distrusts = Distrusts(database, clock=clock)
+
+    def view(self, company: str, *, authors: frozenset[bool] = EVERYBODY, marks: bool = False) -> FactView:
+        """Return what a reader is shown now of these kinds of authors, with the distrusts in force."""
+        rules = tuple(each.rule for each in self._distrusts.in_force(company))
+        return FactView(authors=authors, rules=rules, marks=marks)
+
     def publish(
-        self, company: str, fact_id: str, request: OrgFactWriteRequest, *, author: OrgFactAuthor
+        self,
+        company: str,
+        fact_id: str,
+        request: OrgFactWriteRequest,
+        *,
+        author: OrgFactAuthor,
+        principal: str | None = None,
     ) -> OperationLogEntry:
         """Publish a text as a fact's next version, its first one or also after a retraction; return the line.
 
+        ``principal`` is the id of the key that writes it, None in a process of the installation itself.
         Raises MemoryInputError when the fact has another category: it keeps the one that it was first written with.
         """
         words = Bm25Encoder().encode_document(request.content)
@@ -126,7 +189,7 @@ class OrgLog(Repository):
             **key,
             "version": 1,
             "category": request.category.value,
-            "author": _author_row(author),
+            "author": _author_row(author, principal),
             "body": pack("content", {"content": request.content, "tags": request.tags}),
             "retracted_at": None,
         }
@@ -157,7 +220,7 @@ class OrgLog(Repository):
             if head is None:
                 return None
             connection.execute(delete(org_terms).where(equals(org_terms, company=company, fact_id=fact_id)))
-            line = {"company": company, "fact_id": fact_id, "author": _author_row(author), "body": None}
+            line = {"company": company, "fact_id": fact_id, "author": _author_row(author, None), "body": None}
             return _append(connection, "RETRACT", {**line, **head}, author=author, reason=reason)
 
     def deny(self, company: str, action: str, *, author: OrgFactAuthor, fact_id: str | None, reason: str) -> None:
@@ -191,10 +254,10 @@ class OrgLog(Repository):
         line = equals(org_outbox, company=company, fact_id=fact_id, version=version)
         self._database.change(delete(org_outbox).where(line))
 
-    def head(self, company: str, fact_id: str, *, authors: Collection[bool] = EVERYBODY) -> OperationLogSnapshot | None:
-        """Return how a fact stands now, also one that was retracted; None when there never was one by these authors."""
-        its = equals(org_facts, company=company, fact_id=fact_id) & _is_by(org_facts, authors)
-        row = self._database.row(select(org_facts).where(its))
+    def head(self, company: str, fact_id: str, *, view: FactView = WHOLE) -> OperationLogSnapshot | None:
+        """Return how a fact stands now, also one that was retracted; None when there is none that this view shows."""
+        its = equals(org_facts, company=company, fact_id=fact_id) & _is_shown(org_facts, view)
+        row = self._database.row(select(org_facts, _marked(org_facts, view)).where(its))
         return _snapshot(row) if row else None
 
     def facts(
@@ -205,18 +268,21 @@ class OrgLog(Repository):
         offset: int = 0,
         limit: int = MAX_PAGE,
         newest_first: bool = False,
-        authors: Collection[bool] = EVERYBODY,
+        view: FactView = WHOLE,
     ) -> tuple[OrgFact, ...]:
         """Return a page of the facts that stand, by the time of their first publication."""
         at = org_facts.c.created_at.desc() if newest_first else org_facts.c.created_at
-        stand = _published_facts(company, categories, authors)
-        query = select(org_facts).where(stand).order_by(at, org_facts.c.fact_id)
+        stand = _published_facts(company, categories, view)
+        query = select(org_facts, _marked(org_facts, view)).where(stand).order_by(at, org_facts.c.fact_id)
         return tuple(map(_fact, self._database.rows(query.offset(offset).limit(min(limit, MAX_PAGE)))))
 
-    def standing(self, company: str, fact_ids: Collection[str]) -> dict[str, tuple[int, OrgFact]]:
+    def standing(
+        self, company: str, fact_ids: Collection[str], *, view: FactView = WHOLE
+    ) -> dict[str, tuple[int, OrgFact]]:
         """Return those of the facts that stand, by id, each with the version of its text."""
         named = org_facts.c.fact_id.in_(sorted(fact_ids))
-        found = self._database.rows(select(org_facts).where(_published_facts(company, None), named))
+        shown = _published_facts(company, None, view)
+        found = self._database.rows(select(org_facts, _marked(org_facts, view)).where(shown, named))
         return {row["fact_id"]: (row["version"], _fact(row)) for row in found}
 
     def count(
@@ -224,10 +290,10 @@ class OrgLog(Repository):
         company: str,
         *,
         categories: Collection[OrgFactCategory] | None = None,
-        authors: Collection[bool] = EVERYBODY,
+        view: FactView = WHOLE,
     ) -> int:
         """Return how many facts stand."""
-        return self._database.count(org_facts, _published_facts(company, categories, authors))
+        return self._database.count(org_facts, _published_facts(company, categories, view))
 
     def spread(self, company: str, terms: Collection[int]) -> dict[int, int]:
         """Return for each of the terms that facts have, how many facts have it."""
@@ -242,7 +308,7 @@ class OrgLog(Repository):
         *,
         categories: Collection[OrgFactCategory] | None = None,
         limit: int = MAX_PAGE,
-        authors: Collection[bool] = EVERYBODY,
+        view: FactView = WHOLE,
     ) -> tuple[tuple[float, OrgFact], ...]:
         """Return the facts that have one of the terms, best first, each with its relevance.
 
@@ -257,14 +323,14 @@ class OrgLog(Repository):
             select(org_facts.c.fact_id, relevance.label("relevance"))
             .join_from(org_terms, org_facts, of_fact)
             .where(org_terms.c.company == company, org_terms.c.term.in_(worth))
-            .where(_published_facts(company, categories, authors))
+            .where(_published_facts(company, categories, view))
             .group_by(org_facts.c.fact_id, org_facts.c.created_at)
             .order_by(relevance.desc(), *order)
             .limit(min(limit, MAX_PAGE))
             .subquery()
         )
         query = (
-            select(org_facts, hits.c.relevance)
+            select(org_facts, hits.c.relevance, _marked(org_facts, view))
             .join_from(hits, org_facts, hits.c.fact_id == org_facts.c.fact_id)
             .where(org_facts.c.company == company)
             .order_by(hits.c.relevance.desc(), *order)
@@ -279,11 +345,11 @@ class OrgLog(Repository):
         *,
         after: str = "",
         limit: int = MAX_PAGE,
-        authors: Collection[bool] = EVERYBODY,
+        view: FactView = WHOLE,
     ) -> tuple[OperationLogSnapshot, ...]:
         """Return how the facts stood at a time, inclusive, as the log tells, also those retracted by then; by fact id.
 
-        ``after`` is the last fact id of the page before; what other ``authors`` wrote last has no place on a page.
+        ``after`` is the last fact id of the page before; what the ``view`` does not show has no place on a page.
         """
         checked_time("at", at)
         version, most = org_log.c.version, min(limit, MAX_PAGE)
@@ -299,7 +365,7 @@ class OrgLog(Repository):
             .order_by(org_log.c.fact_id)
         )
         # Else a page of which nothing is shown would end the pages.
-        ends = (heads.limit(most) if set(authors) >= EVERYBODY else heads).subquery()
+        ends = (heads.limit(most) if view.is_whole else heads).subquery()
         last, text = org_log.alias("last"), org_log.alias("text")
         retracted_at = case((last.c.operation == "RETRACT", last.c.at), else_=literal_column("NULL"))
         query = (
@@ -310,21 +376,22 @@ class OrgLog(Repository):
                 retracted_at.label("retracted_at"),
                 text.c.category,
                 text.c.body,
+                _marked(text, view),
             )
             .join_from(ends, last, and_(last.c.fact_id == ends.c.fact_id, last.c.version == ends.c.version))
             .join(text, and_(text.c.fact_id == ends.c.fact_id, text.c.version == ends.c.published))
-            .where(last.c.company == company, text.c.company == company, _is_by(text, authors))
+            .where(last.c.company == company, text.c.company == company, _is_shown(text, view))
             .order_by(ends.c.fact_id)
             .limit(most)
         )
         return tuple(map(_snapshot, self._database.rows(query)))
 
     def operations(
-        self, company: str, fact_id: str, *, after: int = 0, authors: Collection[bool] = EVERYBODY
+        self, company: str, fact_id: str, *, after: int = 0, view: FactView = WHOLE
     ) -> tuple[OperationLogEntry, ...]:
         """Return a fact's lines that follow a version, in order."""
-        query = select(org_log).where(equals(org_log, company=company, fact_id=fact_id), org_log.c.version > after)
-        query = query.where(_is_by(org_log, authors))
+        its = equals(org_log, company=company, fact_id=fact_id)
+        query = select(org_log, _marked(org_log, view)).where(its, org_log.c.version > after, _is_shown(org_log, view))
         return tuple(map(_operation, self._database.rows(query.order_by(org_log.c.version).limit(MAX_PAGE))))
 
     def newest(
@@ -334,10 +401,10 @@ class OrgLog(Repository):
         fact_id: str | None = None,
         until: datetime | None = None,
         limit: int = MAX_PAGE,
-        authors: Collection[bool] = EVERYBODY,
+        view: FactView = WHOLE,
     ) -> tuple[OperationLogEntry, ...]:
         """Return the newest lines of all facts or of one, up to a time inclusive, newest first."""
-        query = select(org_log).where(org_log.c.company == company, _is_by(org_log, authors))
+        query = select(org_log, _marked(org_log, view)).where(org_log.c.company == company, _is_shown(org_log, view))
         if fact_id is not None:
             query = query.where(org_log.c.fact_id == fact_id)
         if until is not None:

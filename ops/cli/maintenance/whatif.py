@@ -40,8 +40,8 @@ def whatif(
         compared = WhatIfs(settings=command.settings, backend=backend, ledger=ledger, now=command.policy, then=other)
         chosen, found = _agents(ledger, command.company, agents, sample), list[WhatIf]()
         with progress_bar("agents", total=len(chosen), is_silent=command.as_json) as bar:
-            for each in chosen:
-                found.append(runner.run(compared.of(each)))
+            for agent_id in chosen:
+                found.append(runner.run(compared.of(agent_id)))
                 bar.advance()
     if command.as_json:
         show_json(found)

@@ -27,7 +27,7 @@ FactArgument = Annotated[str, typer.Argument(help="The fact's id.")]
 ByOption = Annotated[str, typer.Option("--by", help="Your name, as the log is to show it.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=MAX_PAGE, help="Most rows.")]
 
-_COLUMNS = ("created_at", "category", "text", "id")
+_COLUMNS = ("created_at", "category", "text", "id", "distrusted")
 
 
 @app.command("list")
@@ -116,7 +116,7 @@ def log(
     until = zoned("at", at)
     lines = command.run(lambda service: service.org.log(fact_id=fact_id, until=until, limit=limit))
     rows = (short(command, line_facts(line)) for line in lines)
-    command.show_rows(rows, "timestamp", "operation", "version", "author", "category", "text", "id")
+    command.show_rows(rows, "timestamp", "operation", "version", "author", "category", "text", "id", "distrusted")
 
 
 def _categories(names: list[str] | None) -> frozenset[OrgFactCategory] | None:

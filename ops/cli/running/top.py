@@ -258,16 +258,19 @@ def _parts(home: Path, samples: Samples, state: StackState | None) -> Iterator[P
     asleep = () if state is None else state.asleep
     groups = {f"worker-{name}": _figure(samples, families.WORKERS, group=name) for name in GROUPS}
     beats = {about["part"]: age for about, age in samples.labelled(families.HEARTBEAT)}
+    silent = {about["part"] for about, is_up in samples.labelled(families.PART_UP) if not is_up}
     known = [*of, *asleep, *beats, *(name for name, count in groups.items() if count is not None)]
     for name in dict.fromkeys(known):
         part, answering, age = of.get(name), groups.get(name), beats.get(name)
+        state_of = "asleep" if name in asleep else _state_of(home, name, part, answering, age)
         yield PartFigures(
             part=name,
-            state="asleep" if name in asleep else _state_of(home, name, part, answering, age),
+            state="does not answer" if state_of == "ready" and name in silent else state_of,
             heartbeat_seconds=age,
             answering=None if answering is None else int(answering),
             restarts=None if part is None else part.restarts,
-            resident_bytes=None if part is None else part.resident_bytes,
+            # The supervisor measures now and then: 0 is that of a part that began since.
+            resident_bytes=None if part is None else part.resident_bytes or None,
         )
 
 

@@ -1,5 +1,6 @@
 """Fleet: every agent with its schedule, its last run and its memories; pause, resume, run now."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
@@ -165,10 +166,11 @@ async def _held(service: CompanyService, agents: Sequence[Agent]) -> dict[str, R
 
 async def _counts(service: CompanyService, agents: Sequence[Agent]) -> dict[str, int]:
     try:
-        return {each.agent_id: await service.memories.count(each.agent_id) for each in agents}
+        counts = await asyncio.gather(*(service.memories.count(each.agent_id) for each in agents))
     except MemoryError:
         # The page is looked at most when a part does not answer.
         return {}
+    return dict(zip((each.agent_id for each in agents), counts, strict=True))
 
 
 def _is_late(agent: Agent, interval: ConsolidationInterval, now: datetime) -> bool:

@@ -38,6 +38,9 @@ MOST_RESULTS, MOST_OTHERS = 50, 20
 #: Keys of the policy that decide what a search shows; the form begins with what is in force.
 SEARCH_KEYS = ("standing", "min_evidence", "dense_weight", "sparse", "fusion_strategy", "time_zone", "hemisphere")
 
+#: Longest policy that is tried, in characters: this takes a second to read, and a server has other things to do.
+MOST_POLICY_CHARS = 65_536
+
 #: Why a memory is not even among those that a search finds and does not show.
 NOT_FOUND = "Not found: it stands behind the first ones, or has too little authority."
 
@@ -170,7 +173,7 @@ async def _page(
     if other is not None:
         try:
             # In a thread: a large text takes a second to read.
-            policy = await to_thread(load_policy, other)
+            policy = await to_thread(_read, other)
         except MemoryConfigError as error:
             wrong = str(error)
     now = then = None
@@ -198,6 +201,12 @@ async def _page(
         most=MOST_RESULTS,
         most_chars=MAX_TEXT_CHARS,
     )
+
+
+def _read(text: str) -> Policy:
+    if len(text) > MOST_POLICY_CHARS:
+        raise MemoryConfigError(f"policy: has more than {MOST_POLICY_CHARS} characters")
+    return load_policy(text)
 
 
 async def _ranking(search: _Search, asked: Asked, policy: Policy) -> Ranking:

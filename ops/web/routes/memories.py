@@ -1,5 +1,6 @@
 """Memory: search and list an agent's memories and its archive; one memory with its origin; forget and restore."""
 
+from http import HTTPStatus
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request
@@ -9,11 +10,13 @@ from memcore.ids import SHORT_ID_CHARS
 from memcore.ledger.access.keys import Verb
 from memcore.maintenance.provenance import MemoryHistory, MemoryTrace
 from memcore.models.memory import MAX_KEY_CHARS, MemoryCategory, MemoryQuery
-from ops.http.access import CurrentCaller
-from ops.http.context import Service
+from memcore.models.origin import Authority
+from ops.http.access import Caller, CurrentCaller
+from ops.http.context import CompanyService, Service
 from ops.web.agents import MOST_OFFERED, ChosenAgent, NamedAgent, seen_by
 from ops.web.charts import Figure, Node, graph
 from ops.web.forms import Form
+from ops.web.memory_form import Typed, fields_of
 from ops.web.pages import back_to, link, number, page
 
 router = APIRouter()
@@ -67,6 +70,7 @@ async def memories(
         "q": q,
         "category": category,
         "categories": list(MemoryCategory),
+        "may_write": Verb.WRITE in caller.verbs,
     }
     if agent is None:
         return page(request, "memories", **shared, entries=None, next_cursor=None, count=None)
@@ -90,23 +94,7 @@ async def one(
     memory_id: Annotated[str, Query(alias="id", min_length=1, max_length=MAX_KEY_CHARS)],
 ) -> Response:
     """Show a memory: its text, what it was made of and made into, what became of it."""
-    history = await service.memories.why(memory_id, agent_id=agent, with_text=True)
-    entry = await service.memories.get(agent, memory_id)
-    return page(
-        request,
-        "memory",
-        agent=agent,
-        history=history,
-        entry=entry if entry is not None and entry.id == memory_id else None,
-        successor=None if entry is None or entry.id == memory_id else entry.id,
-        made_of=branches(history, "made_of"),
-        made_into=branches(history, "made_into"),
-        figure=lineage(history) if len(history.memories) > 1 else None,
-        versions=await service.memories.history(agent, memory_id) if entry is not None else (),
-        most_branches=MOST_BRANCHES,
-        may_write=Verb.WRITE in caller.verbs,
-        may_maintain=Verb.MAINTAIN in caller.verbs,
-    )
+    return await memory_page(request, caller, service, agent, memory_id)
 
 
 @router.post("/memories/forget")
@@ -142,6 +130,45 @@ async def restore(caller: CurrentCaller, service: Service, form: Form) -> Respon
     agent_id = form.agent(caller, Verb.MAINTAIN)
     await service.archive.restore(agent_id, form.text("id"), **form.decision(caller))
     return back_to("runs", "asked", agent=agent_id)
+
+
+async def memory_page(
+    request: Request,
+    caller: Caller,
+    service: CompanyService,
+    agent: str,
+    memory_id: str,
+    *,
+    typed: Typed | None = None,
+    status: int = HTTPStatus.OK,
+) -> Response:
+    """Return the page of a memory, with its form as it was typed where that was refused."""
+    history = await service.memories.why(memory_id, agent_id=agent, with_text=True)
+    found = await service.memories.get(agent, memory_id)
+    entry = found if found is not None and found.id == memory_id else None
+    fields = {} if entry is None else fields_of(entry)
+    has = None if entry is None else entry.authority
+    raises = [] if has is None else [each for each in (Authority.INFORM, Authority.INSTRUCT) if not has.reaches(each)]
+    return page(
+        request,
+        "memory",
+        status=status,
+        agent=agent,
+        history=history,
+        entry=entry,
+        successor=None if found is None or entry is not None else found.id,
+        made_of=branches(history, "made_of"),
+        made_into=branches(history, "made_into"),
+        figure=lineage(history) if len(history.memories) > 1 else None,
+        versions=await service.memories.history(agent, memory_id) if found is not None else (),
+        most_branches=MOST_BRANCHES,
+        given=fields if typed is None else {**fields, **typed.fields},
+        typed=typed,
+        wrong={} if typed is None else typed.wrong,
+        raises=raises,
+        may_write=Verb.WRITE in caller.verbs,
+        may_maintain=Verb.MAINTAIN in caller.verbs,
+    )
 
 
 def branches(history: MemoryHistory, edge: str) -> list[Branch]:

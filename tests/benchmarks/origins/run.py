@@ -1,7 +1,8 @@
 """``make bench-origins``: twelve ways to launder a tool's text, thirty texts each, over thirty days.
 
 An attacker holds a tool's key: what comes by it is of authority ``reference``. A text has won where a prompt shows it
-outside of the block for reference. No model is asked, and no clock is looked at: every run prints the same.
+outside of the block for reference, or where it is raised: corroboration by two principals is on. No model is asked,
+and no clock is looked at: every run prints the same.
 """
 
 import asyncio
@@ -34,6 +35,7 @@ from memcore.client.envelopes import (  # noqa: E402
     build_turn_payload,
 )
 from memcore.config.maintenance import ConsolidationConfig, ConsolidationStrategyType  # noqa: E402
+from memcore.config.memory import CorroborationConfig  # noqa: E402
 from memcore.config.organization import OrgMemoryConfig  # noqa: E402
 from memcore.config.policy import Policy  # noqa: E402
 from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig  # noqa: E402
@@ -54,6 +56,16 @@ DAYS = 30
 
 #: The attacker's key, and that of the agent that means well.
 TOOL, AGENT = Writer(principal="scraper", limit=Channel.TOOL), Writer(principal="engine", limit=Channel.AGENT)
+
+#: Who may raise by saying the same: the attacker with five of its keys, the agent that means well, and another.
+CORROBORATION = CorroborationConfig(
+    least=2,
+    principals={
+        "attacker": ("scraper", *(f"scraper-{key}" for key in range(5))),
+        "agent": ("engine",),
+        "other": ("other",),
+    },
+)
 
 #: A prompt that has room for all that an agent knows.
 _TOKENS = 400_000
@@ -84,7 +96,7 @@ class World(MaintenanceFixture):
         migrate(urls)
         super().__init__(urls)
         self.authorities = authorities
-        self.model = FakeSummarizer()
+        self.model, self.corroboration = FakeSummarizer(), CORROBORATION
         self.whole = Policy.model_validate({"memory": {"origins": {"authority": authorities}}})
         self.memories = Memories(self.backend, self.ledger, company=COMPANY, policy=self.whole, clock=self.clock)
 
@@ -233,7 +245,8 @@ async def _conversation(place: Place, _day: int) -> None:
 async def _ten_keys(place: Place, _day: int) -> None:
     for key in range(10):
         for _, order in place.orders:
-            await place.put(order, Writer(principal=f"scraper-{key}", limit=Channel.TOOL))
+            for channel in (Channel.TOOL, Channel.DOCUMENT):
+                await place.put(order, Writer(principal=f"scraper-{key}", limit=Channel.TOOL), channel=channel)
 
 
 async def _reworded(place: Place, day: int) -> None:
@@ -296,7 +309,10 @@ async def measured(world: World, attack: Attack, *, number: int, days: int = DAY
         own, others = await world.shown(place.agent, f"K{number:02}X")
         above |= {mark for mark in marks if mark in own}
         beside |= {mark for mark in marks if mark in others}
+        hidden = world.ledger.hidden.of(COMPANY)
         for record in (await world.live(place.agent)).values():
+            if hidden.with_raised(record.entry).raised is not None:
+                above |= {mark for mark in marks if mark in record.entry.content}
             if record.lineage.summary_of:
                 merged |= {mark for mark in marks if mark in record.entry.content}
     shown = {"for_reference": len(beside - above), "above": len(above)}

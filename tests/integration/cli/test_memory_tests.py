@@ -38,7 +38,12 @@ def agent(stack: StackAddress) -> str:
 
 QUESTION = {"question": "when does the payment queue page?"}
 GOOD: list[dict[str, Any]] = [
-    {"name": "pages", **QUESTION, "finds": ["pages at 500", {"key": "paging"}], "order": ["at 500", "at 100"]},
+    {
+        "name": "pages",
+        **QUESTION,
+        "finds": ["pages at 500", {"key": "paging"}],
+        "order": ["at 500", {"pattern": "AT 1?? mes*blog"}],
+    },
     {"name": "trusted", **QUESTION, "min_authority": "inform", "authority": "inform", "shows_not": ["blog"]},
     {"name": "short", **QUESTION, "tokens": 2_000},
     {"name": "unknown", "question": "quantum chromodynamics", "standing": "strong", "shows_nothing": True},

@@ -40,9 +40,9 @@ def test_one_look_shows_parts_queues_canary_and_what_was_stored(memtend: Command
         assert words in out
 
 
-@pytest.mark.parametrize("typed", [b"xq", b"\x03"], ids=["q", "Ctrl-C"])
+@pytest.mark.parametrize("typed", [b"xq", b"\x03", None], ids=["q", "Ctrl-C", "SIGTERM"])
 def test_the_live_screen_goes_on_until_a_person_ends_it_and_leaves_the_terminal(
-    stack: StackAddress, typed: bytes
+    stack: StackAddress, typed: bytes | None
 ) -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -67,7 +67,7 @@ def test_the_live_screen_goes_on_until_a_person_ends_it_and_leaves_the_terminal(
         if select.select([ours], [], [], 0.1)[0]:
             out += os.read(ours, 65_536)
         if not is_asked and out.count(b"memtend default") >= 3:
-            os.write(ours, typed)
+            process.terminate() if typed is None else os.write(ours, typed)
             is_asked = True
     process.kill()
     while select.select([ours], [], [], 0)[0]:

@@ -60,6 +60,7 @@ async def filled(world: ErasureWorld, person: str) -> None:
     named: list[dict[str, Any]] = [
         {"name": world.secret(person), "finds": [{"text": items[7].request.content}]},
         {"name": f"of {person}", "finds": [{"id": items[4].id}]},
+        {"name": f"by pattern of {person}", "finds": [{"pattern": f"?{items[7].request.content[1:]}"}]},
         {"name": f"by key of {person}", "order": [{"key": f"{person}-2"}]},
         {
             "name": f"facts of {person}",

@@ -72,6 +72,7 @@ def test_who_may_and_what_is_wrong(stack: StackAddress) -> None:
             "finds": {"tests": [written(agent, finds=[])]},
             "name": {"tests": [written(agent, "x" * 2_000)]},
             "text": {"tests": [written(agent, finds=["x" * 2_001])]},
+            "pattern": {"tests": [written(agent, shows_not=[{"pattern": "PO-[0-9]{4}"}])]},
             "names": {"tests": [written(agent), written(agent)]},
             "limit is 1,000": {"tests": [written(agent, f"{n}") for n in range(MOST_OF_AGENT)]},
         }

@@ -252,6 +252,7 @@ class Script:
             "confidence": 0.5,
         }
         every |= {"attributes": {"n": 1}, "expires_at": datetime(2999, 1, 1, tzinfo=UTC)}
+        every["valid_until"] = datetime(2998, 1, 1, tzinfo=UTC)
         names = self.dice.sample(sorted(every), k=self.dice.randint(1, 3))
         return self.memory.update(self.agent, self.some_id(), **{name: every[name] for name in names})
 

@@ -425,6 +425,7 @@ VIEWS: dict[str, Call] = {
     "shared_log.standing": lambda ledger, _, c: ledger.shared_log.standing(c),
     "org.count": lambda ledger, _, c: ledger.org.count(c),
     "org.facts": lambda ledger, _, c: ledger.org.facts(c),
+    "org.view": lambda ledger, _, c: ledger.org.view(c),
     "org.head": lambda ledger, _, c: ledger.org.head(c, "tea"),
     "org.newest": lambda ledger, _, c: ledger.org.newest(c),
     "org.operations": lambda ledger, _, c: ledger.org.operations(c, "tea"),

@@ -9,12 +9,20 @@ from support.ledger_records import COMPANY, StoppedClock
 from support.memories import record
 from support.proposals import ADA
 
-from memcore.approvals import MEMORY_RAISE, ApprovalService, EffectRegistry, MemoryRaising, diff_of
+from memcore.approvals import ApprovalService, EffectRegistry, MemoryRaising, diff_of
 from memcore.config.urls import LedgerUrls
 from memcore.errors import ApprovalClosedError, MemoryChannelError, MemoryInputError
 from memcore.ledger.erasure.decisions import ErasureScope
 from memcore.ledger.ledger import Ledger
-from memcore.models.approval import MAX_SUPERSEDED, ApprovalRisk, ApprovalState, Proposal, RaisedTo
+from memcore.models.approval import (
+    MAX_SUPERSEDED,
+    MEMORY_RAISE,
+    ApprovalRisk,
+    ApprovalState,
+    Proposal,
+    RaisedTo,
+    raise_proposal,
+)
 from memcore.models.origin import (
     AUTHORITIES,
     ENGINE,
@@ -27,7 +35,6 @@ from memcore.models.origin import (
     writing_as,
 )
 from memcore.records import ORIGIN_KEY
-from memcore.service.approvals import raise_proposal
 
 SCRAPED = Origin(channels=(Channel.TOOL, Channel.SUSPECT), principals=("scraper",))
 ENTRY = record("ada", "Invoices go to Bern.", extra={ORIGIN_KEY: SCRAPED.stored()}).entry

@@ -27,10 +27,10 @@ from memcore.errors import MemoryChannelError, MemoryInputError
 from memcore.ids import new_id
 from memcore.ingest import Ingestor
 from memcore.memories import Memories
+from memcore.models.approval import raise_proposal
 from memcore.models.memory import MemoryCategory, MemoryQuery, MemoryStoreRequest
 from memcore.models.origin import AUTHORITIES, Authority, Channel, Origin, Writer, authority, may_replace, writing_as
 from memcore.records import MemoryRecord
-from memcore.service.approvals import raise_proposal
 
 TEXTS = (
     *("The queue pages at 500 messages.", "Note: the queue pages at 500 messages."),

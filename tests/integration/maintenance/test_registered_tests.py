@@ -37,7 +37,7 @@ from memcore.maintenance.consolidation.strategy import (
 from memcore.maintenance.provenance import trace_memory
 from memcore.maintenance.registered import RegisteredTests, following
 from memcore.maintenance.service import MaintenanceService
-from memcore.models.memory_test import MemoryTest, Outcome
+from memcore.models.memory_test import MemoryTest, NamedMemory, Outcome
 from memcore.models.origin import AUTHORITIES
 from memcore.records import MemoryRecord
 from tasks.maintain import maintain
@@ -152,6 +152,8 @@ async def test_a_plan_names_the_tests_too(world: MaintenanceFixture) -> None:
     ("given", "is_kept"),
     [
         ({"finds": [{"id": BOWL}]}, True),
+        ({"finds": [{"pattern": "a??ra c*bowl"}]}, True),
+        ({"finds": [{"pattern": "the tortoise ate [bc]*"}]}, False),
         ({"finds": [{"text": "of which nobody speaks"}]}, False),
         ({"finds": [{"text": "Amara carried"}, {"text": "of which nobody speaks"}]}, False),
         ({"finds": [{"text": "the tortoise ate carrots"}]}, False),
@@ -160,7 +162,8 @@ async def test_a_plan_names_the_tests_too(world: MaintenanceFixture) -> None:
         ({"as_of": "2026-02-01T00:00:00Z"}, False),
         ({"question": "ate carrots", "order": [{"text": "ate carrots"}, {"text": "ate clover"}], "finds": []}, True),
     ],
-    ids=["by id", "broken before", "broken in one before", "the summary says it", "never shown", "another agent",
+    ids=["by id", "by pattern", "the summary has the pattern", "broken before", "broken in one before",
+         "the summary says it", "never shown", "another agent",
          "of the past", "in order"],
 )  # fmt: skip
 async def test_what_a_test_holds_up(world: MaintenanceFixture, given: dict[str, Any], is_kept: bool) -> None:
@@ -173,18 +176,21 @@ async def test_a_test_of_what_must_not_be_shown_holds_up_the_summary_that_says_i
     secret = bowl(finds=[], question="What did the parrot sing?", shows_not=[{"text": "the vault code is 4711"}])
     op = Writes(more=" the vault code is 4711.")
     assert (await ran(world, op)).counts["gate_refused"] == 0
-    go_back()
-    register(world, secret)
-    assert (await ran(world, op)).counts["gate_refused_for_tests"] == 2
-    assert sorted((*TEXTS, *OTHERS)) == await texts_of(world)
+    by_pattern = secret.model_copy(update={"shows_not": (NamedMemory(pattern="vault code*[0-9]"),)})
+    for test in (secret, by_pattern):
+        go_back()
+        register(world, test)
+        assert (await ran(world, op)).counts["gate_refused_for_tests"] == 2
+        assert sorted((*TEXTS, *OTHERS)) == await texts_of(world)
 
 
 async def test_a_summary_that_takes_the_only_place_is_held_up(world: MaintenanceFixture) -> None:
     await world.store([memory(30, days_old=1, content="The heron watches the pond.", namespace="heron")])
     go_back, op = world.keep(), Writes(more=" the heron watches. the heron watches.")
-    register(world, bowl(question="the heron watches", limit=1, finds=[{"text": "the pond"}]))
-    assert (await ran(world, op)).counts["gate_refused_for_tests"] == 1
-    go_back()
+    for pond in ({"text": "the pond"}, {"pattern": "the p?nd"}):
+        register(world, bowl(question="the heron watches", limit=1, finds=[pond]))
+        assert (await ran(world, op)).counts["gate_refused_for_tests"] == 1
+        go_back()
     register(world, bowl(question="the heron watches", limit=2, finds=[{"text": "the pond"}]))
     assert (await ran(world, op)).counts["gate_refused"] == 0
 

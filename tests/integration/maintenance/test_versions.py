@@ -3,6 +3,7 @@
 import asyncio
 import re
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from memcore.errors import MemoryConflictError, MemoryConnectionError, MemoryInp
 from memcore.maintenance.provenance import MemoryState, trace_memory
 from memcore.memories import Memories
 from memcore.models.memory import MemoryCategory, MemoryEntry, MemoryStoreRequest
-from memcore.records import MemoryRecord, SearchNotes, Where
+from memcore.records import VALIDITY_KEY, MemoryRecord, SearchNotes, Where
 
 LOSSLESS = ConsolidationConfig()
 
@@ -74,6 +75,24 @@ async def test_an_update_is_a_new_version_that_the_old_id_leads_to(world: Mainte
     assert explained.find(successor) is not None
     assert explained.summaries() == (successor, kept.id)
     await world.check_balance()
+
+
+async def test_an_update_says_when_a_memory_holds(world: MaintenanceFixture) -> None:
+    await world.store([memory(1)])
+    memories, first, last = memories_of(world), world.clock(), world.clock() + timedelta(days=9)
+
+    dated = await memories.update(AGENT, uid(1), valid_from=first, valid_until=last)
+    kept = await memories.update(AGENT, dated.id, tags=["b"])
+    assert (kept.valid_from, kept.valid_until, kept.created_at) == (first, last, dated.created_at)
+    assert (await memories.update(AGENT, kept.id, valid_until=last)).id == kept.id
+    for wrong in ({"valid_from": last}, {"valid_from": last, "valid_until": first}):
+        with pytest.raises(MemoryInputError, match="valid_until: must lie after valid_from"):
+            await memories.update(AGENT, kept.id, **wrong)
+    opened = await memories.update(AGENT, kept.id, valid_from=None)
+    assert (opened.valid_from, opened.valid_until) == (None, last)
+    always = await memories.update(AGENT, opened.id, valid_until=None)
+    assert VALIDITY_KEY not in (await world.live())[always.id].extra
+    assert present(await memories.get(AGENT, always.id)).valid_until is None
 
 
 async def test_a_corrected_text_has_no_search_notes_of_the_old_one(world: MaintenanceFixture) -> None:

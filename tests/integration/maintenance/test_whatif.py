@@ -105,6 +105,14 @@ async def test_a_policy_of_prompts_changes_what_questions_find(world: Maintenanc
     assert (back.more, back.fewer) == (3, 0)
 
 
+async def test_an_agent_without_memories_has_nothing_to_lose(world: MaintenanceFixture) -> None:
+    named = MemoryTest(agent=AGENT, name="team", question="Who leads?", finds=(NamedMemory(id=uid(1)),))
+    world.ledger.memory_tests.register(COMPANY, [named], notes=[])
+    await world.backend.delete_many(AGENT, [uid(n) for n in range(1, 6)])
+    found = await tried(world, policy(consolidation={"strategy": "none"}))
+    assert (found.live, found.then.after, found.questions, found.fewer, found.broken) == (0, 0, 3, 0, ())
+
+
 async def test_tests_that_would_break_are_named(world: MaintenanceFixture) -> None:
     named = {"team": (uid(1), "Who leads the north team?"), "kiln": (uid(3), "When is the kiln fired?")}
     tests = [

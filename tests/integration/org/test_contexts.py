@@ -1,6 +1,7 @@
 """From a written fact to a prompt: an engine's default strategy injects what the organisation knows."""
 
 import pytest
+from support.erasure_world import WORD
 from support.ledger_records import StoppedClock
 from support.organization_facts import GRACE, agent, request
 
@@ -14,8 +15,10 @@ from memcore.config.retrieval import FusionStrategy, MemoryRetrievalConfig
 from memcore.embedding.protocol import Embedder
 from memcore.errors import MemoryCapabilityError
 from memcore.ledger.ledger import Ledger
+from memcore.models.distrust import DistrustRule
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 from memcore.models.organization import OrgFactCategory
+from memcore.models.origin import Writer, writing_as
 from memcore.org.service import LedgerOrgMemory
 from memcore.retrieval.context import ContextInjectionStrategy
 from memcore.retrieval.sources import KEPT
@@ -83,3 +86,24 @@ async def test_without_shared_knowledge_prompts_still_hold_what_the_organisation
             await alone.publish("ada", said)
     finally:
         await alone.disconnect()
+
+
+async def test_no_prompt_holds_what_a_distrusted_key_wrote_in_the_name_of_the_organisation(
+    memory: LedgerOrgMemory, backend: Mem0Backend, ledger: Ledger, company: str, clock: StoppedClock
+) -> None:
+    for key in ("clean", "bought"):
+        with writing_as(Writer(principal=key)):
+            await memory.write(request(f"Never log what is {key}", category=POLICY), author=GRACE)
+            await memory.write(request(f"The printer wants paper, {key}"), author=agent())
+    strategy = ContextInjectionStrategy.from_policy(Policy(), backend=backend, clock=clock)
+
+    async def prompt() -> str:
+        clock.advance(KEPT)
+        return "".join(each.content for each in await strategy.prepare_messages("ada", "printer", 500))
+
+    whole = await prompt()
+    made = ledger.distrusts.add(company, DistrustRule(principal="bought"), WORD)
+    shown = await prompt()
+    assert (whole.count("bought"), shown.count("bought"), shown.count("clean")) == (2, 0, 2)
+    ledger.distrusts.lift(company, made.distrust_id, WORD)
+    assert await prompt() == whole

@@ -248,6 +248,34 @@ def test_without_script_a_person_decides_too(browser: Browser, server: ServeProc
     plain.close()
 
 
+def test_a_memory_is_edited_of_the_version_that_was_shown(page: Page, world: ConsoleWorld, axe: str) -> None:
+    page.goto(f"/console/memories/new?agent={world.agent}")
+    page.get_by_label("Text").fill("The cellar\nis dry.")
+    page.get_by_label("Reason").fill("looked")
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_role("status")).to_contain_text("Added")
+    other = page.context.new_page()
+    other.goto(page.url)
+    for tab, text in ((page, "The cellar\nis wet."), (other, "The cellar\nis full.")):
+        tab.locator("summary", has_text="Edit").click()
+        form = tab.locator("form.try")
+        form.get_by_label("Text").fill(text)
+        form.get_by_label("Reason").fill("rain")
+        form.get_by_role("button", name="Change").click()
+    expect(page.get_by_role("status")).to_contain_text("Changed")
+    expect(other.locator("table.diff")).to_contain_text("is wet.")
+    expect(other.locator("table.diff ins")).to_have_text("full")
+    assert _findings(other, axe) == []
+    other.set_viewport_size({"width": 375, "height": 740})
+    assert other.evaluate("document.documentElement.scrollWidth") <= 375
+    form = other.locator("form.try")
+    expect(form.get_by_label("Text")).to_have_value("The cellar\nis full.")
+    form.get_by_role("button", name="Change").click()
+    expect(other.get_by_role("status")).to_contain_text("Changed")
+    expect(other.locator("pre.text").first).to_have_text("The cellar\nis full.")
+    other.close()
+
+
 def _compare(page: Page, world: ConsoleWorld) -> None:
     page.goto(f"/console/memories/lab?agent={world.agent}&q=lift&standing=any")
     policy = page.get_by_label("Policy, in YAML")
@@ -283,6 +311,8 @@ def test_axe_finds_nothing_serious(page: Page, world: ConsoleWorld, axe: str, lo
         f"memories?agent={world.agent}&q=lift",
         f"memories/lab?agent={world.agent}&q=lift",
         f"memories/archive?agent={world.agent}",
+        f"memories/new?agent={world.agent}",
+        f"runs/whatif?agent={world.agent}",
         f"memories/growth?agent={world.agent}",
         f"memories/timeline?agent={world.agent}",
         f"approvals/{world.approval_id}",
@@ -312,6 +342,8 @@ def test_on_a_phone_no_page_scrolls_sideways_and_every_box_that_does_has_the_key
         f"memories?agent={world.agent}&q=lift",
         f"memories/lab?agent={world.agent}&q=lift",
         f"memories/archive?agent={world.agent}",
+        f"memories/new?agent={world.agent}",
+        f"runs/whatif?agent={world.agent}",
         f"memories/growth?agent={world.agent}",
         f"memories/timeline?agent={world.agent}",
         f"approvals/{world.approval_id}",

@@ -6,24 +6,18 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
-from support.console import console_settings, signed_in
-from support.hashing_embedder import HashingEmbedder
-from support.http_api import HttpApi, http_api
+from support.console import signed_in
+from support.http_api import HttpApi
 from support.memories import NOW, record
+from support.served_console import served_console
 
-import ops.http.context
 from memcore.backends.factory import WorkerBackend
-from memcore.backends.mem0.backend import plans
 from memcore.backends.mem0.config import Mem0Config
-from memcore.backends.mem0.hiding import HidingBackend
 from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
-from memcore.config.settings import Settings
 from memcore.config.urls import LedgerUrls
-from memcore.embedding.bm25 import Bm25Encoder
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.agents import AgentSpec
 from memcore.ledger.organization.audit import Confirmation
@@ -54,20 +48,7 @@ class Served:
 async def served(
     urls: LedgerUrls, place: Mem0Config, home: Path, monkeypatch: pytest.MonkeyPatch, policy: Policy
 ) -> AsyncIterator[Served]:
-    name = uuid4().hex
-
-    def made(settings: Settings, policy: Policy, _times: object) -> HidingBackend:
-        company = settings.company
-        own = place.model_copy(update={"ledger_url": urls.ledger, "collection": f"{company}-{name}"})
-        plan_of, embedder = plans(policy.memory), HashingEmbedder()
-        return HidingBackend(
-            own, company=company, embedder=embedder, encoder=Bm25Encoder(), plan_of=plan_of, clock=lambda: NOW
-        )
-
-    monkeypatch.setattr(ops.http.context, "_timed_backend", made)
-    async with http_api(console_settings(urls, home)) as opened:
-        opened.context.policies.policy = policy
-        backend = await (await opened.context.service("acme")).resources.backend()
+    async with served_console(urls, place, home, monkeypatch, policy) as (opened, backend):
         yield Served(opened=opened, backend=backend, ids=await _filled(backend))
 
 
@@ -190,7 +171,7 @@ WRONG = {
     "memory: !!set {a}": "policy",
     "memory: \0": "policy",
     "a: <script>document.title=1</script>": "a: ",
-    "# " + "x" * 300_000: "policy: is larger than",
+    "# " + "x" * 300_000: "policy: has more than 65536 characters",
 }
 
 

@@ -194,6 +194,8 @@ memory.records.audit_days 400
 memory.records.experience_days 400
 memory.origins.authority {'person': 'instruct', 'operator': 'instruct', 'agent': 'inform', 'unknown': 'inform', \
 'tool': 'reference', 'document': 'reference', 'peer': 'reference', 'import': 'reference', 'suspect': 'reference'}
+memory.origins.corroboration.least 0
+memory.origins.corroboration.principals {}
 """
 
 

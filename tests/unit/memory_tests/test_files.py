@@ -24,7 +24,7 @@ tests:
     limit: 5
     standing: strong
     min_authority: reference
-    finds: [pages at 500, {key: runbook}, {id: a-b}]
+    finds: [pages at 500, {key: runbook}, {id: a-b}, {pattern: "PO-[0-9]*"}]
     shows_not: [{text: pages at 100}]
     order: [pages at 500, {key: runbook}]
     authority: inform
@@ -46,8 +46,8 @@ def written(folder: Path, tests: Any, name: str = "tests.yaml") -> Path:
 def test_a_file_says_questions_and_what_is_expected(tmp_path: Path) -> None:
     first, second = read_memory_tests([written(tmp_path, EVERYTHING)])
     assert (first.agent, second.agent) == ("oncall", "coach")
-    assert [each.text for each in first.finds] == ["pages at 500", None, None]
-    assert [str(each) for each in first.finds] == ["text pages at 500", "key runbook", "id a-b"]
+    assert [each.text for each in first.finds] == ["pages at 500", None, None, None]
+    assert [str(each) for each in first.finds] == ["text pages at 500", "key runbook", "id a-b", "pattern PO-[0-9]*"]
     as_of = datetime(2026, 5, 1, tzinfo=UTC)
     assert first.filters == {"as_of": as_of, "limit": 5, "standing": Shown.STRONG, "min_authority": "reference"}
     assert second.filters == {}
@@ -89,6 +89,9 @@ def test_a_key_that_json_gives_twice_loses_no_expectation(tmp_path: Path) -> Non
         read_memory_tests([written(tmp_path, twice, "tests.json")])
 
 
+REGULAR = "reads like a regular expression; a pattern has *, ? and [0-9]"
+NOTHING = "has a range that no character is in, such as [9-0]"
+
 GOOD = {"name": "page", "question": "when?", "finds": ["x"]}
 
 
@@ -97,9 +100,23 @@ GOOD = {"name": "page", "question": "when?", "finds": ["x"]}
     [
         ({"find": ["x"]}, "find: is not a known field"),
         ({"finds": []}, "finds: is missing, as is any other expectation; a test expects something"),
-        ({"finds": [{"text": "x", "id": "y"}]}, "finds.0: must name a memory by one of id, key and text"),
-        ({"finds": [{}]}, "finds.0: must name a memory by one of id, key and text"),
-        ({"finds": [{"pattern": "x+"}]}, "finds.0.pattern: is not a known field"),
+        ({"finds": [{"text": "x", "id": "y"}]}, "finds.0: must name a memory by one of id, key, text and pattern"),
+        (
+            {"order": [{"text": "x", "pattern": "x?"}]},
+            "order.0: must name a memory by one of id, key, text and pattern",
+        ),
+        ({"finds": [{}]}, "finds.0: must name a memory by one of id, key, text and pattern"),
+        ({"finds": [{"regex": "x+"}]}, "finds.0.regex: is not a known field"),
+        ({"finds": [{"pattern": "PO-[0-9]{4}"}]}, f"finds.0.pattern: {REGULAR}"),
+        ({"shows_not": [{"pattern": "PO?[0-9]+"}]}, f"shows_not.0.pattern: {REGULAR}"),
+        ({"finds": [{"pattern": r"\d+ pages?"}]}, f"finds.0.pattern: {REGULAR}"),
+        ({"finds": [{"pattern": "PO-[0-9"}]}, "finds.0.pattern: has a [ without its ]; [[] is the character"),
+        ({"finds": [{"pattern": "PO[!]?"}]}, "finds.0.pattern: has a [ without its ]; [[] is the character"),
+        ({"finds": [{"pattern": "PO-[Z-a]"}]}, f"finds.0.pattern: {NOTHING}"),
+        ({"finds": [{"pattern": "*? *"}]}, "finds.0.pattern: must have a character besides *, ? and white space"),
+        ({"finds": [{"pattern": "x" * 9}]}, "finds.0.pattern: has no *, ? or [0-9]; give it as text"),
+        ({"finds": [{"pattern": "?" + "x" * 100}]}, "finds.0.pattern: must have at most 100 characters"),
+        ({"finds": [{"pattern": " "}]}, "finds.0.pattern: must not be blank"),
         ({"finds": [" "]}, "finds.0.text: must not be blank"),
         ({"finds": ["\x1c"]}, "finds.0.text: must have a character that is no white space"),
         ({"finds": ["x"] * (MAX_EXPECTED + 1)}, f"finds: has {MAX_EXPECTED + 1} items; the limit is {MAX_EXPECTED}"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from threading import Lock
+from time import monotonic
 from typing import Any
 from unicodedata import normalize
 
@@ -12,8 +13,8 @@ from memcore.errors import MemoryConnectionError, MemoryInputError
 from memcore.memory_tests.report import MemoryTestReport
 from memcore.memory_tests.running import AT_ONCE, MOST_ERRORS, run_memory_tests
 from memcore.models.execution import ChatMessage, MessageRole, PreparedMessages
-from memcore.models.memory import MemoryEntry
-from memcore.models.memory_test import MemoryTest, MemoryTestResult, Outcome, failures
+from memcore.models.memory import MAX_CONTENT_BYTES, MemoryEntry
+from memcore.models.memory_test import MemoryTest, MemoryTestResult, NamedMemory, Outcome, failures
 from memcore.models.origin import Authority
 from memcore.remote.calls import LoadedTurn
 
@@ -78,6 +79,9 @@ def result(memory: Memory, **fields: Any) -> MemoryTestResult:
         {"finds": [{"key": "runbook"}, {"id": FREEZE.id}]},
         {"shows_not": ["pages at 100", {"id": "a"}, {"key": "k"}]},
         {"order": [{"key": "runbook"}, "frozen"]},
+        {"finds": [{"pattern": "PAGES  at [0-9]?0"}, {"pattern": "queue*500 m*."}, {"pattern": "at [!1]00"}]},
+        {"shows_not": [{"pattern": "pages at ? m"}, {"pattern": "500*queue"}, {"pattern": "Fridays[?]"}]},
+        {"order": [{"pattern": "page[a-z] at"}, {"pattern": "DEPLOY? are"}]},
         {"authority": "reference"},
     ],
 )
@@ -91,6 +95,26 @@ def test_a_text_is_found_however_its_accents_are_coded() -> None:
     assert sentence.endswith(f"is shown at place 1: {shown[0].id}")
 
 
+def test_a_pattern_is_of_one_memory_and_not_of_several_together() -> None:
+    pattern = NamedMemory(pattern="pages*friday?")
+    assert pattern.is_among((), "frozen\nit pages on fridays")
+    assert not pattern.is_among((), "it pages\nfrozen on fridays")
+    odd = NamedMemory(pattern="[[]A[]!][!]a]?")
+    assert [odd.is_among((), said) for said in ("x[a!bc", "[a]xy", "[a!ab", "[a!]b", "a!bc")] == [True] * 2 + [
+        False
+    ] * 3
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a" * 97 + "?b", "?a" * 49 + "b", "*a" * 49 + "b", "a*" * 49 + "b", "[ab]*" * 19 + "b?"]
+)
+def test_no_pattern_takes_long_for_the_longest_memory(pattern: str) -> None:
+    longest = remembered("a" * MAX_CONTENT_BYTES)
+    began = monotonic()
+    (reason,) = failures(asked(finds=[{"pattern": pattern}]), [longest])
+    assert (reason.startswith("finds: pattern"), monotonic() - began < 2) == (True, True)
+
+
 IDS = f"{PAGE.id}, {FREEZE.id}"
 
 
@@ -100,6 +124,8 @@ IDS = f"{PAGE.id}, {FREEZE.id}"
         ({"finds": ["pages at 100"]}, [f"finds: text pages at 100 is not shown; shown: {IDS}"]),
         ({"finds": [{"key": "frozen"}]}, [f"finds: key frozen is not shown; shown: {IDS}"]),
         ({"shows_not": ["frozen"]}, [f"shows_not: text frozen is shown at place 2: {FREEZE.id}"]),
+        ({"finds": [{"pattern": "5?1"}]}, [f"finds: pattern 5?1 is not shown; shown: {IDS}"]),
+        ({"shows_not": [{"pattern": "fr?z*ri"}]}, [f"shows_not: pattern fr?z*ri is shown at place 2: {FREEZE.id}"]),
         ({"order": ["frozen", "pages"]}, ["order: text pages stands at place 1, and text frozen at place 2"]),
         ({"order": ["frozen", "tea"]}, [f"order: text tea is not shown; shown: {IDS}"]),
         ({"order": ["frozen", "tea", "pages"]}, [
