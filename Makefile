@@ -49,8 +49,9 @@ demo: $(VENV)/.core  ## Start everything in a fresh folder, run a fleet's first 
 demo-finetune: $(VENV)/.finetune  ## Train the fleet's embedder, deploy it and roll back, with figures (installs torch; ten minutes).
 	$(BIN)/python -P -m memcore.programs examples.demo.finetuning
 
-pictures: $(VENV)/.core  ## Take the console's pictures of the documentation anew, from the demo's data (needs a Chromium).
-	$(BIN)/python -P -m memcore.programs examples.demo --pictures docs/how-to
+pictures: $(VENV)/.core  ## Take the console's pictures of the documentation anew, from the demo's data (needs a Chromium; pngquant makes them small).
+	$(BIN)/python -P -m memcore.programs examples.demo --pictures docs/how-to --report build/demo/evaluation.html
+	-pngquant --force --ext .png docs/how-to/console-*.png
 
 up: $(VENV)/.core  ## Start the embedded stack in ~/.memtend and keep it alive until Ctrl-C.
 	$(BIN)/memtend up

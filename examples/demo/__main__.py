@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from examples.demo.clients import show_clients
-from examples.demo.console_pages import show_console
+from examples.demo.console_pages import ConsolePages, show_console
+from examples.demo.evaluation import show_evaluation
 from examples.demo.fleet import agents, experience, fleet, searches, tests
 from examples.demo.fleet_night import TICK_SECONDS, UNTIL_LATER, FleetDemo, fleet_demo
 from examples.demo.learning import Learning
@@ -33,13 +34,15 @@ from examples.demo.report import (
 from examples.demo.talking import talk_of
 from examples.demo.talking_report import show_talk
 from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the name
-from memcore.ledger.runs import Run
 from ops.cli.console import say
 from workers.stack.running import running_stack
 from workers.stack.stack import Stack
 
 #: The agent whose run the demo takes back.
 _UNDONE = "support"
+
+#: The agent whose example search the picture of the search lab shows.
+_ASKED = "release"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -48,6 +51,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--home", type=Path, help="keep the data here; else a temporary folder that is removed")
     parser.add_argument("--model", help="which model of MEMTEND_LLM_URL is asked; else the first that it lists")
     parser.add_argument("--pictures", type=Path, help="save pictures of the console here; else in the data folder")
+    parser.add_argument("--report", type=Path, help="write the evaluation's page here; else beside the pictures")
     given = parser.parse_args(argv)
     home: Path | None = given.home
     # What happens is shown in sentences; without a handler Python would print the names of warnings between them.
@@ -55,7 +59,9 @@ def main(argv: Sequence[str]) -> int:
     folder = home or Path(tempfile.mkdtemp(prefix="memtend-demo-"))
     try:
         with demo_model(os.environ, name=given.model) as model:
-            return _demo(folder.absolute(), model, pictures=given.pictures or folder)
+            pictures: Path = (given.pictures or folder).absolute()
+            report: Path = (given.report or pictures / "evaluation.html").absolute()
+            return _demo(folder.absolute(), model, pictures=pictures, report=report)
     except (MemoryError, TimeoutError) as error:
         sys.stderr.write(f"memtend demo: {error}\n")
         return 1
@@ -64,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _demo(folder: Path, model: DemoModel, *, pictures: Path) -> int:
+def _demo(folder: Path, model: DemoModel, *, pictures: Path, report: Path) -> int:
     begun = time.monotonic()
     for each in (folder, pictures):
         each.mkdir(parents=True, exist_ok=True)
@@ -78,12 +84,13 @@ def _demo(folder: Path, model: DemoModel, *, pictures: Path) -> int:
         is_balanced, shown = _show_history(demo, model, folder)
         show_talk(talk_of(demo, stack.settings, datetime.now(UTC)))
         show_clients(demo, stack.serve_url)
-        show_console(folder, stack.serve_url, shown, pictures=pictures.absolute())
+        show_console(folder, stack.serve_url, shown, pictures=pictures)
+    show_evaluation(folder / "policy.yaml", datetime.now(UTC), report=report)
     _epilogue(stack, time.monotonic() - begun)
     return 0 if is_balanced else 1
 
 
-def _show_history(demo: FleetDemo, model: DemoModel, home: Path) -> tuple[bool, Run]:
+def _show_history(demo: FleetDemo, model: DemoModel, home: Path) -> tuple[bool, ConsolePages]:
     now = datetime.now(UTC)
     team = agents()
     demo.register(team, not_before=now + UNTIL_LATER)
@@ -100,8 +107,9 @@ def _show_history(demo: FleetDemo, model: DemoModel, home: Path) -> tuple[bool, 
     show_run(runs, {agent_id: demo.balance(agent_id, ids) for agent_id, ids in stored.items()})
     show_refused(demo, runs)
     show_tests(demo, runs, registered=registered)
-    show_searches(demo, searches(now))
-    show_why(demo, runs[scenario.agent])
+    asked = searches(now)
+    show_searches(demo, asked)
+    summary_id = show_why(demo, runs[scenario.agent])
     stored[scenario.agent] += show_lesson(demo, scenario.agent, model=model.about)
     show_undo(demo, runs[_UNDONE], stored[_UNDONE])
     show_proposal(demo, scenario.agent)
@@ -109,7 +117,13 @@ def _show_history(demo: FleetDemo, model: DemoModel, home: Path) -> tuple[bool, 
         stored[agent_id] += ids
     say("\nThe accounts: every id that client, journal and store hold")
     is_balanced = show_balances({agent_id: demo.balance(agent_id, ids) for agent_id, ids in stored.items()})
-    return is_balanced, runs[scenario.agent]
+    return is_balanced, ConsolePages(
+        agent=scenario.agent,
+        run_id=runs[scenario.agent].run_id,
+        summary_id=summary_id,
+        undone=_UNDONE,
+        asked=next(each for each in asked if each.agent_id == _ASKED),
+    )
 
 
 def _epilogue(stack: Stack, seconds: float) -> None:

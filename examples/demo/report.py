@@ -93,12 +93,12 @@ def show_undo(demo: FleetDemo, run: Run, stored: Iterable[str]) -> None:
     )
 
 
-def show_why(demo: FleetDemo, run: Run) -> None:
-    """Print where one of a run's summaries comes from, and where the full text of its originals is now."""
+def show_why(demo: FleetDemo, run: Run) -> str:
+    """Print where one of a run's summaries comes from, where the full text of its originals is now; return its id."""
     entries = demo.ledger.journal.journal_entries(run.run_id)
     summary = next((record for journal_entry in entries for record in journal_entry.incoming), None)
     if summary is None:
-        return
+        return ""
     memory_history = demo.why(summary.entry.id)
     say(f"\nwhy does {run.agent_id} have {summary.entry.id}? It was made of:")
     for original in map(memory_history.find, memory_history.memory.made_of[:_RESULTS]):
@@ -107,6 +107,7 @@ def show_why(demo: FleetDemo, run: Run) -> None:
     more = len(memory_history.memory.made_of) - _RESULTS
     if more > 0:
         say(f"  and {more} more")
+    return summary.entry.id
 
 
 def show_lesson(demo: FleetDemo, agent_id: str, *, model: str) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.repository import ROOT
 from support.running_stack import clean_environ
 from support.stub_llm_process import stub_llm
 from support.thorough import only_thorough
@@ -17,15 +18,19 @@ from memcore.programs import program_argv
 
 pytestmark = pytest.mark.acceptance
 
+#: Where the pictures of the documentation are.
+HOW_TO = ROOT / "docs" / "how-to"
+
 
 def played(tmp_path: Path, environ: Mapping[str, str]) -> str:
     """Run the demo, make sure that it ends well and leaves nothing behind, and return what it printed."""
     output = tmp_path / "demo.out"
     temporary = tmp_path / "tmp"
     temporary.mkdir()
+    pictures = tmp_path / "pictures"
     with output.open("wb") as out:
         demo = subprocess.Popen(
-            program_argv("examples.demo"),
+            (*program_argv("examples.demo"), "--pictures", str(pictures)),
             env={**clean_environ(), **environ, "TMPDIR": str(temporary)},
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
@@ -46,6 +51,9 @@ def played(tmp_path: Path, environ: Mapping[str, str]) -> str:
     assert len(seen) >= 7
     assert left == []
     assert list(temporary.iterdir()) == []
+    assert (pictures / "evaluation.html").stat().st_size > 1_000
+    if "no Chromium" not in printed:
+        assert {path.name for path in pictures.glob("*.png")} == {path.name for path in HOW_TO.glob("*.png")}
     assert_balanced(printed)
     return printed
 
@@ -85,12 +93,19 @@ def test_the_demo_tells_its_history_balances_every_account_and_leaves_nothing_be
     line(printed, r"adopted the first of [1-9]\d* groups: \d+ memories became \d+ \(adopted")
     line(
         printed,
-        r"^the console, for people: http://127\.0\.0\.1:\d+/console .*\n  (no Chromium|pictures of Fleet and Run: /)",
+        r"^the console, for people: http://127\.0\.0\.1:\d+/console .*\n  (no Chromium|pictures of Last night, .*: /)",
     )
     line(printed, r"^the same memories for every engine, at http://127\.0\.0\.1:\d+$")
     line(printed, r"^ +curl -s http://127\.0\.0\.1:\d+/v1/agents/oncall/search .*\n.*\n +\d{4}-\d\d-\d\d  \S")
     line(printed, r"^ +(?:prints: I drink green tea in the morning|not run: node or npm is not here, .*)$")
     line(printed, r"^ +over MCP, at http://127\.0\.0\.1:\d+/mcp/oncall: search_memory.*\n +1 memory found")
+    line(
+        printed,
+        r"^what 30 days of maintenance do to [1-9]\d* memories of .*, and [1-9]\d* questions .*:\n"
+        r"  before: evidence found [01]\.\d{3}, .*\n  after:  evidence found [01]\.\d{3}, .* were merged into .*\n"
+        r"(?:  policy\.yaml after 30 days: evidence .*: (?:no difference .*|better|worse)\n){2}"
+        r"  the report, which took \d+\.\d s: /.*evaluation\.html$",
+    )
     line(printed, r"peak resident memory of the whole stack: [1-9]\d* MiB")
     assert_learned(printed)
 

@@ -1,10 +1,14 @@
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import orjson
 import pytest
 
+from examples.demo.evaluation import data_of
 from examples.demo.fleet import FleetMemory, agents, evaluation, fleet, searches
+from examples.demo.fleet import tests as memory_tests
+from memcore.evaluation.dataset import read_dataset
 from memcore.models.memory import MemoryCategory, MemoryStoreRequest
 
 #: Two days that fall differently in week, month and year.
@@ -91,6 +95,21 @@ def test_questions_name_memories_that_their_agent_holds(memories: list[FleetMemo
     assert all((question.agent_id, key) in keys for question in asked for key in question.expects)
     assert not any("«" in question.text for question in asked)
     assert all(question.answer for question in searches(now))
+
+
+def test_every_question_of_the_evaluation_has_a_memory_that_answers_it(
+    memories: list[FleetMemory], now: datetime, tmp_path: Path
+) -> None:
+    questions = [*memory_tests(now), *evaluation(now), *searches(now)]
+    file = tmp_path / "fleet.jsonl"
+    file.write_bytes(b"\n".join(map(orjson.dumps, data_of(memories, questions))))
+    dataset = read_dataset(file)
+    contents = {record.id: record.content for each in dataset.memories.values() for record in each}
+    assert len(contents) == len(memories)
+    for asked, question in zip(questions, dataset.questions, strict=True):
+        assert question.question == asked.text
+        assert question.finds
+        assert asked.expects or all(asked.answer in contents[name] for name in question.finds)
 
 
 def test_what_the_example_searches_expect_outlives_the_first_run(memories: list[FleetMemory], now: datetime) -> None:

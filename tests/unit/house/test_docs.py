@@ -16,6 +16,7 @@ from reference.page import Page
 from reference.pages import PAGES
 from support.repository import PRODUCT_FOLDERS, ROOT, source_files, tree_files
 
+from examples.demo.console_pages import PICTURES
 from memcore.config.errors import key_names
 from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 #: Most words of README, and of all that people wrote in docs.
 README_WORDS, DOCS_WORDS = 600, 37_000
+
+#: Most bytes of a picture of the console: larger ones are to be taken anew by `make pictures`, which makes them small.
+PICTURE_BYTES = 120_000
 
 #: How blocks of commands are marked.
 SHELLS = ("", "bash", "console", "sh", "shell")
@@ -86,6 +90,13 @@ def test_every_link_leads_to_a_page_and_its_heading(page: Path) -> None:
         assert DOCS not in page.parents or DOCS in place.parents, f"{target} leads out of docs"
         if anchor:
             assert anchor in anchors(place), f"{target}#{anchor}"
+
+
+def test_pictures_of_the_console_are_those_that_the_demo_takes_and_pages_show() -> None:
+    there = {path for path in tree_files() if path.suffix == ".png" and DOCS / "how-to" in path.parents}
+    assert {path.name for path in there} == {f"console-{name}.png" for name in PICTURES}
+    assert {(page.parent / target).resolve() for page in pages() for target, _ in links(page)} >= there
+    assert {path.name: size for path in there if (size := path.stat().st_size) > PICTURE_BYTES} == {}
 
 
 def test_every_page_that_the_code_names_exists() -> None:
