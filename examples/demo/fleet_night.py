@@ -35,6 +35,9 @@ TICK_SECONDS = 1.0
 #: Pause between two looks at the runs, in seconds.
 _POLL_INTERVAL_SECONDS = 0.1
 
+#: The counts of a run of which any says that memories went.
+_REMOVED = ("expired", "retention", "consolidated", "enforced")
+
 _ENDED = {WorkState.DONE, WorkState.HELD, WorkState.SKIPPED, WorkState.FAILED}
 
 
@@ -86,16 +89,16 @@ class FleetDemo:
         return self.ledger.memory_tests.register(self.company, tests, notes=[])
 
     def tests_after(self, runs: Iterable[Run]) -> tuple[RegisteredTest, ...]:
-        """Wait until the tests of agents whose memories were merged were asked after their runs, and return these."""
-        merged = [run for run in runs if run.counts.get("consolidated") and run.finished_at is not None]
+        """Wait until the tests of agents whose runs removed memories were asked after these, and return the tests."""
+        moved = [run for run in runs if run.finished_at is not None and any(map(run.counts.get, _REMOVED))]
         deadline = time.monotonic() + LIMIT_SECONDS
-        for run in merged:
+        for run in moved:
             while self.ledger.memory_tests.due(self.company, run.agent_id, before=run.finished_at or run.created_at):
                 if time.monotonic() > deadline:
                     msg = f"the memory tests of {run.agent_id} were not asked"
                     raise MemoryStoreError(msg)
                 time.sleep(_POLL_INTERVAL_SECONDS)
-        return tuple(test for run in merged for test in self.ledger.memory_tests.list(self.company, run.agent_id))
+        return tuple(test for run in moved for test in self.ledger.memory_tests.list(self.company, run.agent_id))
 
     def run_maintenance(self, agent_ids: Iterable[str], *, due: datetime) -> dict[str, Run]:
         """Set the agents due and wait until beat, the tick and the workers have brought each through its run.
