@@ -52,6 +52,17 @@ class Learning:
     demo: FleetDemo
     home: Path
 
+    def await_cycle_of_today(self) -> None:
+        """Wait until the cycle that the sweep plans each day has ended; one amid the tasks would take a part of them.
+
+        Raises MemoryStoreError.
+        """
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while self.demo.ledger.skill_cycles.last_finished(self.demo.company) is None:
+            if time.monotonic() > deadline:
+                raise MemoryStoreError("the evolver's cycle of today did not end")
+            time.sleep(_POLL_INTERVAL_SECONDS)
+
     def store_traces(self, traces: Iterable[tuple[str, ExecutionTrace]]) -> dict[str, list[str]]:
         """Send how tasks went, wait until all is kept, and return the ids of each agent's traces."""
         stored_traces: dict[str, list[str]] = defaultdict(list)

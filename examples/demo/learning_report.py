@@ -28,6 +28,7 @@ _RESULTS = 2
 
 def show_learning(learning: Learning, now: datetime) -> dict[str, list[str]]:
     """Let the fleet learn, print it step by step, and return the ids of the memories that came of it, by agent."""
+    learning.await_cycle_of_today()
     kept = learning.store_traces(traces(now))
     say(f"\nwhat the fleet learns: {sum(map(len, kept.values()))} tasks of {len(kept)} agents were told to the queue")
     lessons = learning.lessons(kept)
