@@ -1,5 +1,6 @@
 """What a form of the console sends: its fields, the reason of a decision, and the agent that it is about."""
 
+from asyncio import to_thread
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
@@ -8,7 +9,9 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, Request
 from pydantic import TypeAdapter
 
-from memcore.errors import MemoryInputError
+from memcore.config.loader import build_policy, read_document
+from memcore.config.policy import Policy
+from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.base import naming_fields
@@ -18,6 +21,9 @@ from ops.http.operators import ConfirmBody
 
 #: Where the middleware leaves the fields of a request's form.
 FORM = "memtend.console.form"
+
+#: Longest policy that is tried, in characters: this takes a second to read, and a server has other things to do.
+MOST_POLICY_CHARS = 65_536
 
 #: Most fields of a form.
 _MOST_FIELDS = 1_000
@@ -72,6 +78,19 @@ class Given:
         agent_id = self.text("agent")
         caller.require(verb, agent_id=agent_id)
         return require_agent_id(agent_id)
+
+    async def policy(self, in_force: Policy) -> Policy:
+        """Return the policy that is tried; what it leaves out stays as in force.
+
+        Raises MemoryInputError where none is given, MemoryConfigError where it cannot be one.
+        """
+        self.text("policy")
+        # As it was written: its indentation counts.
+        text = self.fields["policy"]
+        if len(text) > MOST_POLICY_CHARS:
+            raise MemoryConfigError(f"policy: has more than {MOST_POLICY_CHARS} characters")
+        # In a thread: a large text takes a second to read.
+        return await to_thread(lambda: build_policy(read_document(text), base=in_force))
 
     def places(self) -> tuple[int, ...] | None:
         """Return the numbers of groups, None for all. Raises MemoryInputError."""

@@ -107,8 +107,8 @@ EDITS = (
     ("left_out = {ATTRIBUTES_KEY, VALIDITY_KEY, *((SEARCH_NOTES_KEY, COMPARED_KEY) if is_new_text else ())}",
      "left_out = {ATTRIBUTES_KEY, *((SEARCH_NOTES_KEY, COMPARED_KEY) if is_new_text else ())}"),
     ("then=then,", "then=service.policy,"),
-    ("then = await to_thread(lambda: build_policy(read_document(text), base=service.policy))",
-     "then = await to_thread(lambda: build_policy(read_document(text)))"),
+    ("return await to_thread(lambda: build_policy(read_document(text), base=in_force))",
+     "return await to_thread(lambda: build_policy(read_document(text)))"),
 )  # fmt: skip
 
 WATCHING = (

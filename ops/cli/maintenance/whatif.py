@@ -71,8 +71,8 @@ def whatif(
                 say(f"{cell(each.agent_id)}, {named}: stops after retention: {run.stops}")
     more_left = sum(each.then.after - each.now.after for each in found)
     questions, more, fewer = (sum(getattr(each, name) for each in found) for name in ("questions", "more", "fewer"))
-    than = "more" if more_left >= 0 else "fewer"
-    say(f"{len(found)} agents: after the next run {abs(more_left)} memories {than} would be there under it")
+    left = f"{abs(more_left)} memories {'more' if more_left > 0 else 'fewer'}" if more_left else "as many memories"
+    say(f"{len(found)} agents: after the next run {left} would be there under it")
     for each in found:
         if each.broken:
             say(f"{cell(each.agent_id)}: memory tests that would fail then: {listed_names(each.broken)}")

@@ -1,4 +1,4 @@
-"""``memtend top``: queues, workers, the work at hand, the canary and what needs a person, drawn anew every seconds."""
+"""``memtend top``: queues, workers, the work at hand, the canary and what needs a person, drawn again and again."""
 
 import os
 import sys

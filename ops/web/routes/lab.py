@@ -3,7 +3,6 @@
 It asks the service as the page of memories does, which counts no use and records no question.
 """
 
-from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,9 +14,8 @@ from fastapi import APIRouter, Request
 from pydantic import Field, field_validator
 from starlette.responses import Response
 
-from memcore.config.loader import load_policy
 from memcore.config.policy import Policy
-from memcore.errors import MemoryConfigError
+from memcore.errors import MemoryConfigError, MemoryInputError
 from memcore.ledger.access.keys import Verb
 from memcore.models.answers import Shown, Standing
 from memcore.models.base import Frozen, NotBlankStr, naming_fields
@@ -37,9 +35,6 @@ MOST_RESULTS, MOST_OTHERS = 50, 20
 
 #: Keys of the policy that decide what a search shows; the form begins with what is in force.
 SEARCH_KEYS = ("standing", "min_evidence", "dense_weight", "sparse", "fusion_strategy", "time_zone", "hemisphere")
-
-#: Longest policy that is tried, in characters: this takes a second to read, and a server has other things to do.
-MOST_POLICY_CHARS = 65_536
 
 #: Why a memory is not even among those that a search finds and does not show.
 NOT_FOUND = "Not found: it stands behind the first ones, or has too little authority."
@@ -147,66 +142,64 @@ def moves(now: Ranking, then: Ranking) -> list[Move]:
 @router.get("")
 async def lab(request: Request, service: Service, agent: NamedAgent) -> Response:
     """Search an agent's memories, and say of each result why it is shown."""
-    fields = dict(request.query_params)
-    return await _page(request, service, agent, fields)
+    return await _page(request, service, agent, dict(request.query_params))
 
 
 @router.post("")
 async def compare(request: Request, caller: CurrentCaller, service: Service, form: Form) -> Response:
     """Search under the policy in force and under another one, side by side."""
     agent_id = form.agent(caller, Verb.READ)
-    for name in ("q", "policy"):
-        form.text(name)
-    # As it was written: its indentation counts.
-    return await _page(request, service, agent_id, form.fields, other=form.fields["policy"])
+    form.text("q")
+    wrong, other = dict[str, str](), None
+    try:
+        other = await form.policy(service.policy)
+    except MemoryConfigError as error:
+        wrong = {"policy": str(error)}
+    return await _page(request, service, agent_id, form.fields, other=other, wrong=wrong)
 
 
 async def _page(
-    request: Request, service: CompanyService, agent: str, fields: Mapping[str, str], *, other: str | None = None
+    request: Request,
+    service: CompanyService,
+    agent: str,
+    fields: Mapping[str, str],
+    *,
+    other: Policy | None = None,
+    wrong: Mapping[str, str] | None = None,
 ) -> Response:
+    wrong = dict(wrong or {})
     given = {name: value for name, value in fields.items() if name in Asked.model_fields and value.strip()}
-    asked, wrong = None, None
-    policy: Policy | None = None
+    asked = now = then = None
     if given:
-        with naming_fields():
-            asked = Asked.model_validate(given)
-    if other is not None:
         try:
-            # In a thread: a large text takes a second to read.
-            policy = await to_thread(_read, other)
-        except MemoryConfigError as error:
-            wrong = str(error)
-    now = then = None
+            with naming_fields():
+                asked = Asked.model_validate(given)
+        except MemoryInputError as error:
+            wrong[error.field] = str(error)
     if asked is not None:
         now = await _ranking(lambda query: service.memories.search(agent, query), asked, service.policy)
-        if policy is not None:
-            tried = policy
+        if other is not None:
+            tried = other
             then = await _ranking(lambda query: service.memories.search_as(agent, query, tried), asked, tried)
     return page(
         request,
         "lab",
-        status=HTTPStatus.OK if wrong is None else HTTPStatus.UNPROCESSABLE_ENTITY,
+        status=HTTPStatus.OK if not wrong else HTTPStatus.UNPROCESSABLE_ENTITY,
         agent=agent,
         asked=asked,
         given=given,
         ranking=now,
         read_as=None if now is None else _read_as((*now.shown, *now.others)),
         moves=None if now is None or then is None else moves(now, then),
-        differs=[] if policy is None else list(_differing(service.policy, policy)),
-        warnings=() if policy is None else policy.warnings,
-        policy=_in_force(service.policy) if other is None else other,
+        differs=[] if other is None else list(_differing(service.policy, other)),
+        warnings=() if other is None else other.warnings,
+        policy=fields["policy"] if "policy" in fields else _in_force(service.policy),
         wrong=wrong,
         standings=list(Shown),
         authorities=list(Authority),
         most=MOST_RESULTS,
         most_chars=MAX_TEXT_CHARS,
     )
-
-
-def _read(text: str) -> Policy:
-    if len(text) > MOST_POLICY_CHARS:
-        raise MemoryConfigError(f"policy: has more than {MOST_POLICY_CHARS} characters")
-    return load_policy(text)
 
 
 async def _ranking(search: _Search, asked: Asked, policy: Policy) -> Ranking:

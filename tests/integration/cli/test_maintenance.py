@@ -356,6 +356,9 @@ def test_another_policy_is_tried_and_nothing_is_removed(memtend: CommandLine, tm
     said = memtend.ok("whatif", "--policy", str(policy), "--agent", agent).out
     assert f"1 agents: after the next run {found['now']['after']} memories fewer would be there under it" in said
     assert "no question is recorded" in said
+    policy.write_text("memory: {consolidation: {gate: {max_loss: 0.5}}}")
+    said = memtend.ok("whatif", "--policy", str(policy), "--agent", agent).out
+    assert "1 agents: after the next run as many memories would be there under it" in said
     assert live(memtend, agent) == 4
     sampled = memtend.ok("whatif", "--policy", str(policy), "--sample", "1", "--json").value
     assert len(sampled) == 1

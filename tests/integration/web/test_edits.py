@@ -1,10 +1,8 @@
 """Memories are changed, added and proposed for more authority in the console: of the version that a page showed."""
 
 import re
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,12 +10,9 @@ import pytest
 from support.console import ConsoleClient, signed_in
 from support.http_api import HttpApi
 from support.memories import record
-from support.served_console import served_console
+from support.served_console import Serve
 
 from memcore.backends.factory import WorkerBackend
-from memcore.backends.mem0.config import Mem0Config
-from memcore.config.loader import load_policy
-from memcore.config.urls import LedgerUrls
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.organization.audit import Confirmation
 from memcore.models.distrust import DistrustRule
@@ -28,15 +23,6 @@ from ops.web.memory_form import changes, fields_of
 
 AGENT = "ada"
 TEXT = "The lift stops between floors.\nIt is green.\n"
-
-Serve = Callable[..., AbstractAsyncContextManager[tuple[HttpApi, WorkerBackend]]]
-
-
-@pytest.fixture
-def serve(
-    sqlite_ledger: LedgerUrls, shared_place: Mem0Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Serve:
-    return lambda policy="": served_console(sqlite_ledger, shared_place, tmp_path, monkeypatch, load_policy(policy))
 
 
 async def stored(backend: WorkerBackend, text: str = TEXT, *, channel: Channel | None = None) -> str:

@@ -11,12 +11,9 @@ import pytest
 from support.console import signed_in
 from support.http_api import HttpApi
 from support.memories import NOW, record
-from support.served_console import served_console
+from support.served_console import Serve
 
 from memcore.backends.factory import WorkerBackend
-from memcore.backends.mem0.config import Mem0Config
-from memcore.config.loader import load_policy
-from memcore.config.policy import Policy
 from memcore.config.urls import LedgerUrls
 from memcore.ledger.access.keys import Verb
 from memcore.ledger.agents import AgentSpec
@@ -42,14 +39,6 @@ class Served:
     opened: HttpApi
     backend: WorkerBackend
     ids: Mapping[str, str]
-
-
-@asynccontextmanager
-async def served(
-    urls: LedgerUrls, place: Mem0Config, home: Path, monkeypatch: pytest.MonkeyPatch, policy: Policy
-) -> AsyncIterator[Served]:
-    async with served_console(urls, place, home, monkeypatch, policy) as (opened, backend):
-        yield Served(opened=opened, backend=backend, ids=await _filled(backend))
 
 
 async def _filled(backend: WorkerBackend) -> Mapping[str, str]:
@@ -82,8 +71,13 @@ Lab = Callable[..., AbstractAsyncContextManager[Served]]
 
 
 @pytest.fixture
-def lab(sqlite_ledger: LedgerUrls, shared_place: Mem0Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    return lambda policy="": served(sqlite_ledger, shared_place, tmp_path, monkeypatch, load_policy(policy))
+def lab(serve: Serve) -> Lab:
+    @asynccontextmanager
+    async def filled(policy: str = "") -> AsyncIterator[Served]:
+        async with serve(policy) as (opened, backend):
+            yield Served(opened=opened, backend=backend, ids=await _filled(backend))
+
+    return filled
 
 
 async def test_each_result_says_why_it_is_shown_and_the_others_why_they_are_not(lab: Lab) -> None:
@@ -122,7 +116,12 @@ async def test_a_search_that_nothing_answers_and_one_of_the_past_say_so(lab: Lab
         assert LIFT in await one.get(f"{QUESTION}&as_of=2026-03-01T08:31")
         assert LIFT not in await one.get(f"{QUESTION}&as_of=2026-03-01T08:30")
         for wrong in ("limit=0", "limit=51", "limit=x", "as_of=x", "standing=x", "min_authority=x"):
-            assert wrong.partition("=")[0] in await one.get(f"{QUESTION}&{wrong}", 422)
+            name = wrong.partition("=")[0]
+            page = await one.get(f"{QUESTION}&{wrong}", 422)
+            assert f'aria-describedby="wrong-{name}"' in page
+            assert page.partition(f'id="wrong-{name}" role="alert">')[2].startswith(f"{name}: ")
+            assert 'value="Where does the lift stop between floors?"' in page
+            assert "<caption" not in page
 
 
 async def test_another_policy_is_searched_beside_and_what_moves_says_so(lab: Lab) -> None:
@@ -155,6 +154,15 @@ async def test_another_policy_is_searched_beside_and_what_moves_says_so(lab: Lab
             r"the best evidence is 0\.\d\d of 1\.00\.",
             lift[3],
         )
+
+
+async def test_what_a_policy_leaves_out_stays_as_in_force(lab: Lab) -> None:
+    asked = {"agent": "ada", "q": "Who visited the archive last summer?"}
+    async with lab("memory: {retrieval: {hemisphere: south}}") as at, signed_in(at.opened.app, at.opened.key()) as one:
+        await one.get(QUESTION)
+        answer = await one.send("memories/lab", **asked, policy="memory: {retrieval: {min_evidence: 0.5}}")
+        assert "Differs in <code>memory.retrieval.min_evidence</code>." in answer.text
+        assert rows(answer.text, "Compared") == [[f"{SOUTH} {at.ids[SOUTH]}", "1", "1", "= same"]]
 
 
 #: Policies that are wrong, and what is said of each.

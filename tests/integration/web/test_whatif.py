@@ -1,39 +1,24 @@
 """What-if in the console: the next run under another policy beside the one in force; nothing is written."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from html import unescape
-from pathlib import Path
 
-import pytest
 from integration.web.test_lab import rows
 from support.console import signed_in
 from support.http_api import HttpApi
 from support.memories import record
-from support.served_console import served_console
+from support.served_console import Serve
 
 from memcore.backends.factory import WorkerBackend
-from memcore.backends.mem0.config import Mem0Config
 from memcore.clock import utc_now
-from memcore.config.loader import load_policy
-from memcore.config.urls import LedgerUrls
 from memcore.jobs import RecordedQuery
 from memcore.ledger.access.keys import Verb
 from memcore.models.memory_test import MemoryTest, NamedMemory
 from memcore.records import Where
+from ops.web.forms import MOST_POLICY_CHARS
 
 AGENT = "ada"
 HOSTILE = "<img src=x> {{ 7*7 }}"
-
-Serve = Callable[..., AbstractAsyncContextManager[tuple[HttpApi, WorkerBackend]]]
-
-
-@pytest.fixture
-def serve(
-    sqlite_ledger: LedgerUrls, shared_place: Mem0Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Serve:
-    return lambda policy="": served_console(sqlite_ledger, shared_place, tmp_path, monkeypatch, load_policy(policy))
 
 
 async def fill(opened: HttpApi, backend: WorkerBackend) -> None:
@@ -92,6 +77,7 @@ async def test_a_policy_that_is_wrong_is_named_and_stays_in_the_form(serve: Serv
             ("memory: {consolidation: {strategy: all}}", "memory.consolidation.strategy"),
             ("memory: [", "policy, line 1"),
             ("<script>x</script>: 1", "<script>x</script>"),
+            ("# " + "x" * MOST_POLICY_CHARS, "policy: has more than 65536 characters"),
         ):
             answer = await client.send("runs/whatif", agent=AGENT, policy=policy)
             assert answer.status_code == 422, policy
