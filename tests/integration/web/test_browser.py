@@ -1,5 +1,6 @@
 """The console in a real browser: what people do there, with keys and in the dark, and what axe says of each page."""
 
+import itertools
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from support.chromium import NPM_AXE, chromium, npm_packages
 from support.console import PAGES
 from support.console_world import HOSTILE, ConsoleWorld, dead_letter
 from support.evaluation_pages import AFTER, BEFORE, evaluation_page
+from support.page_pictures import HEIGHT, MOST, WIDTHS, apart, need_the_letters, stored, taken
 from support.present import present
 from support.serve_process import ServeProcess, serve_process
 
@@ -71,6 +73,31 @@ def decide(page: Page, label: str, *, asks: bool = True) -> None:
     if asks:
         page.locator("#sure").get_by_role("button", name=label).click()
     expect(page.get_by_role("status")).to_be_visible()
+
+
+def test_pages_look_as_their_pictures_do(page: Page, world: ConsoleWorld) -> None:
+    """The first one: what the others do shows on these pages."""
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    page.goto("/console/activity")
+    need_the_letters(page)
+    paths = {
+        "fleet": "fleet",
+        "run": f"runs/{world.run_id}",
+        "lab": f"memories/lab?agent={world.agent}&q=lift",
+        "what-if": f"runs/whatif?agent={world.agent}",
+        "new": f"memories/new?agent={world.agent}",
+        "skill": f"approvals/{world.approval_id}",
+    }
+    differs = {}
+    for (name, path), width in itertools.product(paths.items(), WIDTHS):
+        page.set_viewport_size({"width": width, "height": HEIGHT})
+        page.goto(f"/console/{path}")
+        picture, seen = taken(page)
+        differs[f"{name}-{width}"] = apart(seen, stored(page, f"{name}-{width}.png", picture))
+        # A page that lost what leads through it is another picture.
+        page.evaluate("document.querySelector('header').remove()")
+        assert apart(seen, taken(page)[1]) > MOST, (name, width)
+    assert {name: share for name, share in differs.items() if share > MOST} == {}
 
 
 def test_a_skill_is_approved(page: Page, world: ConsoleWorld) -> None:
