@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from memcore.models.base import MAX_DAYS, Frozen, NotBlankStr
+from memcore.config.urls import HttpEndpoint
+from memcore.models.base import MAX_DAYS, Frozen, NotBlankStr, ReadOnlyMap, ReadOnlyMapping
 
 
 class ConversationConfig(Frozen):
@@ -36,3 +37,19 @@ class ConversationConfig(Frozen):
     model: NotBlankStr | None = None
     temperature: float = Field(default=0.0, ge=0.0, le=2.0)
     max_tokens: int = Field(default=1_500, ge=1)
+
+
+class RouterConfig(Frozen):
+    """Say which servers of language models ``/router`` forwards to, and what it adds to their prompts.
+
+    Attributes:
+        upstreams: by a name of yours, the base address of a server with its version, such as
+            ``https://api.openai.com/v1``. The first is asked where a request names none; without any, nothing is
+            forwarded.
+        agent: the agent of requests that name none.
+        token_budget: the most tokens of what is remembered of the person.
+    """
+
+    upstreams: ReadOnlyMapping[NotBlankStr, HttpEndpoint] = ReadOnlyMap({})
+    agent: NotBlankStr = "assistant"
+    token_budget: int = Field(default=1_000, ge=0, le=1_000_000)

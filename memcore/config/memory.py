@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from memcore.config.conversation import ConversationConfig
+from memcore.config.conversation import ConversationConfig, RouterConfig
 from memcore.config.finetune import EmbeddingFineTuneConfig, FineTuneExecutionConfig
 from memcore.config.learning import ApprovalsConfig, ProceduralMemoryConfig
 from memcore.config.llm import BudgetsConfig, LLMConfig
@@ -273,6 +273,7 @@ class CompanyMemoryConfig(Frozen):
         conversation: what is kept of what people say.
         records: for how long it is known what happened.
         origins: how far memories are trusted by where they came from.
+        router: which servers of language models are reached through this one.
     """
 
     backend: Literal["mem0", "composite", "inmemory"] = "mem0"
@@ -291,6 +292,7 @@ class CompanyMemoryConfig(Frozen):
     conversation: ConversationConfig = ConversationConfig()
     records: RecordsConfig = RecordsConfig()
     origins: OriginsConfig = OriginsConfig()
+    router: RouterConfig = RouterConfig()
 
     @property
     def backends(self) -> Mapping[str, str]:

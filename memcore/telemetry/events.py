@@ -369,6 +369,8 @@ class Event(StrEnum):
     MEMORY_DISTILL_LOST = "memory.distill.lost", WARNING, "agent_id trace_id error"
     #: A turn of a conversation was not sent; the engine goes on.
     MEMORY_CONVERSATION_TURN_LOST = "memory.conversation.turn.lost", WARNING, "agent_id turn_id error"
+    #: What is remembered was away for the router, or a turn was not kept; the model was asked all the same.
+    MEMORY_ROUTER_AWAY = "memory.router.away", WARNING, "agent_id error"
     #: The end of a session was not sent; the engine goes on.
     MEMORY_CONVERSATION_END_LOST = "memory.conversation.end.lost", WARNING, "agent_id error"
     #: An application of a skill was not sent; the engine goes on.

@@ -20,7 +20,7 @@ from memcore.errors import MemoryError  # noqa: A004  # the reference fixes the 
 from memcore.ledger.access.keys import ApiKey, ApiKeys, Verb
 from memcore.models.memory import MAX_KEY_CHARS, require_agent_id
 from memcore.models.origin import ENGINE, Writer, writing_as
-from ops.http.limits import RateLimiter
+from ops.http.limits import ROUTER, RateLimiter
 from ops.http.problems import (
     MemoryForbiddenError,
     MemoryRateLimitError,
@@ -44,6 +44,9 @@ OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json", "/docs"})
 
 #: Where the console is. Its own app asks for a session there, see ``ops.web.sessions``.
 CONSOLE = "/console"
+
+#: The header with the key of a caller of the router, whose Authorization header is for the model's server.
+ROUTER_KEY = "x-memtend-key"
 
 #: Schemes of the Authorization header: mem0's clients say Token.
 _SCHEMES = frozenset({"bearer", "token"})
@@ -219,7 +222,7 @@ class Authenticate:
                 if not self._requires_key:
                     require_loopback(headers.get("host", ""))
                     require_no_other_site(headers)
-                scope["caller"] = caller = await self._caller_of(_sent_key(headers))
+                scope["caller"] = caller = await self._caller_of(_sent_key(headers, scope["path"]))
             except MemoryError as error:
                 await problem_response(error)(scope, receive, send)
                 return
@@ -276,10 +279,12 @@ def is_of_console(path: str) -> bool:
     return path == CONSOLE or path.startswith(f"{CONSOLE}/")
 
 
-def _sent_key(headers: Headers) -> str | None:
-    """Return the Authorization header, or the key of the header that clients of mem0's server send."""
-    key = headers.get("x-api-key")
-    return headers.get("authorization") or (None if key is None else f"Bearer {key}")
+def _sent_key(headers: Headers, path: str) -> str | None:
+    """Return the Authorization header, or the key of the header that clients of mem0's server or the router's send."""
+    is_router = path.startswith(ROUTER)
+    key = headers.get(ROUTER_KEY if is_router else "x-api-key")
+    authorization = None if is_router else headers.get("authorization")
+    return authorization or (None if key is None else f"Bearer {key}")
 
 
 async def current_caller(request: Request) -> Caller:

@@ -19,6 +19,7 @@ from ops.http.context import ServeContext
 from ops.http.limits import LimitBody, LimitWaits, checked_address
 from ops.http.names import KeepSlashes, restore_slashes
 from ops.http.problems import MEDIA_TYPE, CatchDefects, Problem, install_problems
+from ops.http.router import app as router
 from ops.http.traces import TraceRequests
 from ops.mcp.mounting import mount
 from ops.metrics.latency import TimeRequests
@@ -85,6 +86,7 @@ def create_app(context: ServeContext) -> FastAPI:
         module = import_module(f"ops.http.routes.{name}")
         app.include_router(module.router, responses=getattr(module, "ERRORS", _PROBLEMS))
     mount(app, context)
+    router.mount(app, context)
     console.mount(app, context)
     # The last one added is the first to see a request.
     app.add_middleware(KeepSlashes)

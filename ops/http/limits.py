@@ -19,6 +19,12 @@ from ops.http.problems import BodyTooLargeError, problem_response
 #: Largest body of a request, in bytes (1 MiB): that of the largest job.
 MAX_BODY_BYTES = 1_048_576
 
+#: The same of the router, whose requests have pictures in them: what the models' servers take (32 MiB).
+MAX_ROUTED_BYTES = 33_554_432
+
+#: Where the router is.
+ROUTER = "/router/"
+
 #: Requests a second of one key, and how many it may send at once; far more than an engine needs for its agents.
 RATE_PER_SECOND, BURST = 500.0, 1_000
 
@@ -103,9 +109,10 @@ class LimitBody:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        limit = max(self._limit, MAX_ROUTED_BYTES) if scope["path"].startswith(ROUTER) else self._limit
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if declared.isdigit() and int(declared) > self._limit:
-            await problem_response(BodyTooLargeError(self._limit))(scope, receive, send)
+        if declared.isdigit() and int(declared) > limit:
+            await problem_response(BodyTooLargeError(limit))(scope, receive, send)
             return
         seen, is_too_large = 0, False
 
@@ -113,7 +120,7 @@ class LimitBody:
             nonlocal seen, is_too_large
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self._limit:
+            if seen > limit:
                 is_too_large = True
                 raise error
             return message
@@ -123,7 +130,7 @@ class LimitBody:
             if not is_too_large:
                 await send(message)
 
-        error = BodyTooLargeError(self._limit)
+        error = BodyTooLargeError(limit)
         try:
             await self._app(scope, receiving, sending)
         except BodyTooLargeError:

@@ -192,7 +192,8 @@ def problem_response(error: BaseException) -> Response:
     if problem.status == 401:  # noqa: PLR2004  # a status
         headers["WWW-Authenticate"] = 'Bearer realm="memtend"'
     if problem.status in {429, 503}:
-        wait: float = getattr(error, "retry_after", RETRY_SECONDS)
+        # A model's server that asks for no pause has None there.
+        wait: float = getattr(error, "retry_after", None) or RETRY_SECONDS
         if isinstance(error, BudgetExceededError):
             wait = (error.until - utc_now()).total_seconds()
         headers["Retry-After"] = str(max(1, math.ceil(wait)))
