@@ -16,6 +16,7 @@ ADDED = {
     "memory.conversation": "the reference fixes these numbers in code",
     "memory.fine_tune": "the reference has this model, but no key for it",
     "memory.origins": "text of a web page or a tool must not act as what a person said",
+    "memory.router": "any application remembers by its base URL",
     "memory.records": "what is known of the past must not grow for ever",
     "memory.storage.text_template": (
         "a date and a speaker in the indexed text improve search; a change needs `memtend reindex`"

@@ -1,18 +1,28 @@
 """The effects of the keys of conversation memory."""
 
 import asyncio
+import contextlib
+import json
 from contextlib import closing
 from datetime import timedelta
 
+import httpx
+from fastapi import Request
+
 from memcore import ids
 from memcore.backends.protocol import MemoryBackend
+from memcore.clock import utc_now
 from memcore.config.policy import Policy
 from memcore.conversation.ending import EndingService
 from memcore.conversation.loading import TurnLoader
 from memcore.conversation.turns import ExtractionService
+from memcore.errors import MemoryNotFoundError
 from memcore.jobs import TurnPayload
 from memcore.ledger.ledger import Ledger
 from memcore.models.conversation import CrisisLogRecord, FactState, Owner, SessionFeedbackRecord
+from ops.http.context import ServeContext, ServeOptions
+from ops.http.router.app import Router
+from ops.http.router.forwarding import Headers, Upstream, Upstreams
 from scheduler.expire import expire
 from support import kept_conversations
 from support.config_effects import AGENT, COMPANY, ContextFixture, Effect, Place, context_fixture
@@ -106,7 +116,54 @@ def turn_loaded(place: Place, policy: Policy) -> object:
     return [each.fact_id for each in context.facts], [each.session_id for each in context.arcs]
 
 
+class _Taken(Upstreams):
+    """Sends nothing on, and keeps what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[object] = []
+
+    async def send(
+        self, upstream: Upstream, method: str, path: str, *, query: bytes, headers: Headers, body: bytes
+    ) -> httpx.Response:
+        self.sent += [upstream, method, path, query, headers, b"hidden tea" in body, b"green tea" in body]
+        return httpx.Response(200, content=b"{}")
+
+
+def forwarded(place: Place, policy: Policy) -> object:
+    """What the router sends on of a turn of a person of whom two agents know something."""
+
+    async def receive() -> dict[str, object]:
+        asked = {"role": "user", "content": "which tea do I drink?"}
+        return {"type": "http.request", "body": json.dumps({"user": "mia", "messages": [asked]}).encode()}
+
+    async def answered(context: ServeContext, taken: _Taken) -> None:
+        scope = {"type": "http", "method": "POST", "headers": [], "query_string": b"", "path": "/"}
+        caller = await context.callers.of(None)
+        request = Request(scope | {"caller": caller, "path_params": {"path": "chat/completions"}}, receive)
+        try:
+            with contextlib.suppress(MemoryNotFoundError):
+                await Router(context=context, upstreams=taken).answer(request)
+        finally:
+            await context.close()
+
+    context, taken = ServeContext.open(place.settings(), ServeOptions(requires_key=False)), _Taken()
+    context.policies.policy = policy
+    for agent, tea in (("assistant", "green tea"), ("barista", "hidden tea")):
+        known = kept_conversations.fact(agent, f"I drink {tea}", at=utc_now(), object=tea)
+        owner = Owner(agent_id=agent, subject="user:mia")
+        kept_conversations.keep(context.ledger, owner, known, company=COMPANY)
+    asyncio.run(answered(context, taken))
+    return taken.sent
+
+
+_UPSTREAM = {"memory.router.upstreams": {"main": "http://127.0.0.1:1/v1"}}
+
 EFFECTS = {
+    "memory.router.upstreams": Effect(forwarded, {"main": "http://127.0.0.1:1/v1"}),
+    "memory.router.agent": Effect(forwarded, "barista", _UPSTREAM),
+    "memory.router.token_budget": Effect(forwarded, 1, _UPSTREAM),
+} | {
     f"memory.conversation.{name}": effect
     for name, effect in {
         "idle_minutes": Effect(turns, 7),

@@ -175,7 +175,6 @@ async def test_an_upstream_that_is_away_is_said(stack: StackAddress) -> None:
         client.headers["x-memtend-key"] = api.key()
         got = await client.post(CHAT, content=body_of(CHAT, user="ada"))
         assert (got.status_code, got.json()["is_retryable"]) == (503, True)
-        assert "the upstream gone does not answer" in got.json()["detail"]
 
 
 @pytest.mark.parametrize("error", [MemoryConnectionError("away"), TimeoutError(), RuntimeError("a defect")])
@@ -200,9 +199,9 @@ async def test_a_memory_that_is_away_costs_the_call_nothing_else(
 async def test_a_key_is_needed_for_the_agent_and_no_other_address_is_reached(stack: StackAddress) -> None:
     async with routed(stack) as at:
         body = body_of(CHAT, user="ada")
-        async with at.api.client(at.api.key()) as stranger:
+        async with at.api.client(at.api.key()) as outsider:
             # A key of memtend in the model's place is no key here, and goes nowhere.
-            assert (await stranger.post(CHAT, content=body)).status_code == 401
+            assert (await outsider.post(CHAT, content=body)).status_code == 401
         for key in ({"agents": ["somebody"]}, {"verbs": (Verb.READ,)}, {"verbs": (Verb.WRITE,)}):
             async with at.client(**key) as client:
                 assert (await client.post(CHAT, content=body)).status_code == 403

@@ -196,6 +196,9 @@ memory.origins.authority {'person': 'instruct', 'operator': 'instruct', 'agent':
 'tool': 'reference', 'document': 'reference', 'peer': 'reference', 'import': 'reference', 'suspect': 'reference'}
 memory.origins.corroboration.least 0
 memory.origins.corroboration.principals {}
+memory.router.upstreams {}
+memory.router.agent assistant
+memory.router.token_budget 1000
 """
 
 
