@@ -111,6 +111,27 @@ EDITS = (
      "return await to_thread(lambda: build_policy(read_document(text)))"),
 )  # fmt: skip
 
+ROUTER = (
+    ("if user is None and session is None:", "if False:"),
+    ("caller.require(verb, agent_id=agent)", "pass"),
+    ('authorization = None if is_router else headers.get("authorization")',
+     'authorization = headers.get("authorization")'),
+    ("if name not in left_out and name not in named and not name.startswith(OWN):", "if name not in left_out:"),
+    ("return await self._client(upstream.url).send(request, stream=True, follow_redirects=False)",
+     "return await self._client(upstream.url).send(request, stream=True, follow_redirects=True)"),
+    ("if not self._is_whole or not self._is_readable or self._goes_on:", "if not self._is_readable:"),
+    ("if name not in config.upstreams:", "if False:"),
+    ("if dialect is None and (request.method, path) not in _PLAIN:", "if False:"),
+    ('if not isinstance(content, list) or any(_kind(each) == "tool_result" for each in content):',
+     "if not isinstance(content, list):"),
+    ("is_read = dialect is not None and found.status_code == HTTPStatus.OK", "is_read = dialect is not None"),
+    ("name = hashlib.blake2b(turn.body.encode(), digest_size=16).hexdigest()", "name = None"),
+    ("except Exception as error:  # noqa: BLE001  # whatever is wrong here, the person gets the model's answer",
+     "except TimeoutError as error:"),
+    ('limit = max(self._limit, MAX_ROUTED_BYTES) if scope["path"].startswith(ROUTER) else self._limit',
+     "limit = self._limit"),
+)  # fmt: skip
+
 WATCHING = (
     ('away.append("ledger")', "raise"),
     ("order = (work_items.c.started_at, runs.c.run_id)", "order = (work_items.c.started_at.desc(), runs.c.run_id)"),
@@ -128,6 +149,7 @@ WATCHING = (
 
 MUTANTS: tuple[Mutant, ...] = (
     *OTHERS,
+    *(Mutant(area="router", line=line, becomes=becomes) for line, becomes in ROUTER),
     *(Mutant(area="watching", line=line, becomes=becomes) for line, becomes in WATCHING),
     *(Mutant(area="memory tests", line=line, becomes=becomes) for line, becomes in MEMORY_TESTS),
     *(Mutant(area="search lab", line=line, becomes=becomes) for line, becomes in SEARCH_LAB),

@@ -104,6 +104,7 @@ TESTS = {
         f"{MAINTENANCE}/test_versions.py",
     ),
     "search lab": ("tests/integration/web/test_lab.py",),
+    "router": ("tests/unit/http/test_router_dialects.py", "tests/integration/http/test_router.py"),
     "memory tests": (
         "tests/unit/memory_tests", f"{MAINTENANCE}/test_registered_tests.py",
         "tests/integration/erasure/test_person_memories.py", "tests/integration/cli/test_memory_tests.py",

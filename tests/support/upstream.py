@@ -29,8 +29,12 @@ class Upstream:
     parts: Sequence[bytes] = (b"{}",)
     breaks_off: bool = False
     received: list[Received] = field(default_factory=list)
+    _open: dict[asyncio.StreamWriter, asyncio.Task[None]] = field(default_factory=dict)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open[writer] = task
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -51,6 +55,11 @@ class Upstream:
                 await writer.drain()
         writer.close()
 
+    async def _close(self) -> None:
+        for writer in self._open:
+            writer.close()
+        await asyncio.gather(*self._open.values())
+
 
 @asynccontextmanager
 async def upstream() -> AsyncIterator[Upstream]:
@@ -62,3 +71,4 @@ async def upstream() -> AsyncIterator[Upstream]:
         yield made
     finally:
         server.close()
+        await made._close()
