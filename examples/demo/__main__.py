@@ -75,7 +75,8 @@ def _demo(folder: Path, model: DemoModel, *, pictures: Path, report: Path) -> in
     for each in (folder, pictures):
         each.mkdir(parents=True, exist_ok=True)
     policy = Path(__file__).with_name("policy.yaml").read_text(encoding="utf-8")
-    (folder / "policy.yaml").write_text(policy.replace("model: stub", f"model: {json.dumps(model.name)}"))
+    router = f"  router: {{upstreams: {{model: {json.dumps(model.address)}}}}}\n"
+    (folder / "policy.yaml").write_text(policy.replace("model: stub", f"model: {json.dumps(model.name)}") + router)
     say(f"starting broker, store, workers, beat and Flower in {folder} ...")
     with (
         running_stack(folder, {**os.environ, "MEMTEND_LLM_URL": model.address}, tick_seconds=TICK_SECONDS) as stack,
@@ -83,7 +84,7 @@ def _demo(folder: Path, model: DemoModel, *, pictures: Path, report: Path) -> in
     ):
         is_balanced, shown = _show_history(demo, model, folder)
         show_talk(talk_of(demo, stack.settings, datetime.now(UTC)))
-        show_clients(demo, stack.serve_url)
+        show_clients(demo, stack.serve_url, model.name)
         show_console(folder, stack.serve_url, shown, pictures=pictures)
     show_evaluation(folder / "policy.yaml", datetime.now(UTC), report=report)
     _epilogue(stack, time.monotonic() - begun)

@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from examples.demo.fleet_night import FleetDemo
 from examples.demo.report import shortened
+from examples.demo.talking import ABOUT_IDA, GUIDE, PERSON
 from memcore.ledger.access.keys import Verb
 from ops.cli.console import say
 
@@ -27,14 +28,18 @@ _SCRIPT, _NPM_CLIENT = Path(__file__).with_name("clients.mjs"), "mem0ai@3.3.1"
 #: Longest time for npm to install, and for node, in seconds.
 _NPM_SECONDS, _NODE_SECONDS = 60.0, 30.0
 
+#: Longest time for a model to answer, in seconds.
+_MODEL_SECONDS = 120.0
 
-def show_clients(demo: FleetDemo, url: str) -> None:
-    """Ask the running stack's server in three ways, and print each question and its answer."""
+
+def show_clients(demo: FleetDemo, url: str, model: str) -> None:
+    """Ask the running stack's server in four ways, and print each question and its answer."""
     say(f"\nthe same memories for every engine, at {url}")
     key = _new_key(demo, _AGENT)
     show_curl(url, key)
     show_npm_client(url, _new_key(demo, _NPM_AGENT))
     show_mcp(url, key)
+    show_router(url, _new_key(demo, GUIDE), model)
 
 
 def show_curl(url: str, key: str) -> None:
@@ -68,6 +73,18 @@ def show_mcp(url: str, key: str) -> None:
     say(f"  over MCP, at {address}: search_memory({json.dumps(arguments)})")
     for line in asyncio.run(_call_tool(address, key, arguments)).splitlines():
         say(f"    {shortened(line)}")
+
+
+def show_router(url: str, key: str, model: str) -> None:
+    """Ask a model as any application does whose base URL leads here, and print what became of its memory."""
+    body = {"model": model, "user": PERSON, "messages": [{"role": "user", "content": ABOUT_IDA}]}
+    say(f"  an application of OpenAI's API, with the base URL {url}/router/v1 and user={json.dumps(PERSON)}:")
+    say(f"    {ABOUT_IDA}")
+    own = os.environ.get("MEMTEND_LLM_API_KEY", "none")
+    headers = {"x-memtend-key": key, "x-memtend-agent": GUIDE, "Authorization": f"Bearer {own}"}
+    answer = httpx.post(f"{url}/router/v1/chat/completions", json=body, headers=headers, timeout=_MODEL_SECONDS)
+    answer.raise_for_status()
+    say(f"    what she said in the sessions above, before the model answers: {answer.headers['x-memtend-memory']}")
 
 
 async def _call_tool(address: str, key: str, arguments: dict[str, object]) -> str:

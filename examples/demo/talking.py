@@ -23,6 +23,9 @@ from memcore.models.conversation import LayerCounts, Owner, resolve_owner_id
 #: Who talks, and to which agent.
 PERSON, GUIDE = "mira", "guide"
 
+#: What the person asks when the agent knows her.
+ABOUT_IDA = "What does my sister Ida like?"
+
 #: Days between the first session and the sixth.
 _WEEKS = timedelta(weeks=3)
 

@@ -3,12 +3,9 @@
 from collections import Counter
 
 from examples.demo.report import shortened
-from examples.demo.talking import PERSON, SessionReport, Talk
+from examples.demo.talking import ABOUT_IDA, PERSON, SessionReport, Talk
 from memcore.models.conversation import FactState
 from ops.cli.console import say, show_rows
-
-#: What the person says in the sixth session.
-_QUESTION = "What does my sister Ida like?"
 
 
 def show_talk(talk: Talk) -> None:
@@ -24,8 +21,8 @@ def show_talk(talk: Talk) -> None:
         )
         for fact in talk.demo.ledger.conversation.facts(talk.demo.company, talk.owner, states=[FactState.SUPERSEDED]):
             say(f'  replaced: {fact.subject} {fact.predicate} {fact.object} — "{fact.evidence_quote}"')
-        say(f'what the agent is shown before it answers "{_QUESTION}"')
-        for line in talk.load(_QUESTION).text().splitlines():
+        say(f'what the agent is shown before it answers "{ABOUT_IDA}"')
+        for line in talk.load(ABOUT_IDA).text().splitlines():
             say(f"  {shortened(line)}")
 
 

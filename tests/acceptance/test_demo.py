@@ -100,6 +100,7 @@ def test_the_demo_tells_its_history_balances_every_account_and_leaves_nothing_be
     line(printed, r"^ +curl -s http://127\.0\.0\.1:\d+/v1/agents/oncall/search .*\n.*\n +\d{4}-\d\d-\d\d  \S")
     line(printed, r"^ +(?:prints: I drink green tea in the morning|not run: node or npm is not here, .*)$")
     line(printed, r"^ +over MCP, at http://127\.0\.0\.1:\d+/mcp/oncall: search_memory.*\n +1 memory found")
+    line(printed, r"^  an application of OpenAI's API, .*/router/v1 and .*\n.*\n    what she said .*: shown$")
     line(
         printed,
         r"^what 30 days of maintenance do to [1-9]\d* memories of .*, and [1-9]\d* questions .*:\n"

@@ -120,8 +120,17 @@ async def test_the_model_is_shown_what_is_remembered_and_the_turn_is_kept(stack:
         assert at.turns() == [(ASKED, "Green tea."), ("And at night?", "Green tea.")]
 
 
-async def test_without_a_person_or_turned_off_every_byte_goes_through(stack: StackAddress) -> None:
+async def test_without_a_person_or_turned_off_every_byte_goes_through(
+    stack: StackAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[tuple[str, str | None]] = []
+
+    async def extract_turn(_self: AsyncMemory, agent: str, *, user_id: str | None, **_more: Any) -> None:
+        kept.append((agent, user_id))
+
+    monkeypatch.setattr(AsyncMemory, "extract_turn", extract_turn)
     async with routed(stack) as at, at.client() as client:
+        at.upstream.parts = (json.dumps(ANSWERS[CHAT]).encode(),)
         for body, headers, state in (
             (body_of(CHAT), {}, "none"),
             (body_of(CHAT, user="bo"), {}, "none"),
@@ -139,7 +148,7 @@ async def test_without_a_person_or_turned_off_every_byte_goes_through(stack: Sta
             got = await client.request(method, f"/router/v1/{path}", content=body)
             assert (got.status_code, at.upstream.received[-1].body) == (200, body)
             assert at.upstream.received[-1].line == f"{method} /v1/{path} HTTP/1.1"
-        assert at.turns() == []
+        assert kept == [(at.agent, "bo"), (at.agent, "bo"), ("somebody-else", "ada"), (at.agent, "ada")]
 
 
 async def test_a_stream_goes_through_and_one_that_breaks_off_is_not_kept(stack: StackAddress) -> None:
