@@ -37,7 +37,10 @@ def said(dialect: str, turns: Any, **more: Any) -> bytes:
         ("chat/completions", [{"role": "user", "content": "a"}, {"role": "user", "content": [PICTURE]}], "a"),
         (
             "messages",
-            [{"role": "user", "content": "a"}, {"role": "user", "content": [{"type": "tool_result", "content": "r"}]}],
+            [
+                {"role": "user", "content": "a"},
+                {"role": "user", "content": [{"type": "tool_result", "content": "r"}, {"type": "text", "text": "b"}]},
+            ],
             "a",
         ),
         ("responses", "Hi", "Hi"),
